@@ -93,7 +93,7 @@ def _of_object(given: Mapping[str, Any]) -> LogicalType | None:
         return RowType(known) if len(known) == len(fields) else None
     descriptor = _AS_OBJECTS.get(str(root))
     if descriptor is None:
-        return None
+        return plan_type(root) if isinstance(root, str) and given.keys() <= {"type", "nullable"} else None
     parts = {field.attribute: _part(field, given) for field in descriptor.fields}
     return None if None in parts.values() else descriptor.make(True, parts)
 

@@ -101,19 +101,42 @@ def local_values(version: str, requests: Sequence[Mapping[str, Any]]) -> list[di
     return answers
 
 
-def _asked(version: str, main: str, requests: Sequence[Any], *arguments: str) -> Any:
+def _asked(version: str, main: str, requests: Sequence[Any], *arguments: str, class_path: Sequence[Path] = ()) -> Any:
     """Return the answers of one of our main classes to requests, with all jars on its class path."""
     CACHE.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as exchange:
         asked, answered = Path(exchange, "requests.json"), Path(exchange, "answers.json")
         asked.write_text(json.dumps(list(requests)), "utf-8")
-        run(version, main, [str(asked), str(answered), *arguments], class_path=sql_class_path(version), keep=True)
+        path = [*class_path, *sql_class_path(version)]
+        run(version, main, [str(asked), str(answered), *arguments], class_path=path, keep=True)
         return json.loads(answered.read_text("utf-8"))
 
 
 def sql_class_path(version: str) -> list[Path]:
     """Return the jars for Flink SQL, pattern matching, PyFlink's classes and files, in addition to :func:`jars`."""
     return [*libraries(version), planner(version), table_classes(version), *python_and_files(version)]
+
+
+def pipelines(version: str, requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Run pipelines of Flink's own operators until a savepoint, or from one to the end of time: see ``Pipelines``.
+
+    Args:
+        version: the Flink version.
+        requests: each has the ``shape``, ``anonymous``, ``backend``, the directory ``to`` for a savepoint, ``files``, and the
+            ``savepoint`` to begin with.
+
+    Returns
+    -------
+        The ``savepoint`` that each wrote, and what it ``emitted``; or the ``error``.
+
+    Raises
+    ------
+        FlinkError: Flink did not run.
+    """
+    folders = [SOURCES / "pipelines", SOURCES / f"pipelines{version.split('.', maxsplit=1)[0]}"]
+    compiled = _compiled(version, folders, [classes(version), *sql_class_path(version)])
+    answers: list[dict[str, Any]] = _asked(version, "Pipelines", requests, class_path=[compiled])
+    return answers
 
 
 def write_files(version: str, files: Path, savepoints: Path, lines: int, savepoint: Path | None = None) -> Path:

@@ -139,7 +139,7 @@ QUERY_PAIRS = (
     QueryPair("the call of OVER becomes another", _over("SUM(amount)"), _over("MAX(amount)")),
     QueryPair("an interval grows", _interval(1), _interval(2)),
     QueryPair("a pattern stays", _matched(15), _matched(15)),
-    QueryPair("the condition of a pattern changes", _matched(15), _matched(18)),
+    QueryPair("the condition of a pattern changes", _matched(15), _matched(25)),
     QueryPair("distinct rows stay", _DISTINCT, _DISTINCT),
 )
 """The first six are tried by the tests."""
@@ -210,8 +210,10 @@ def _path(answer: Mapping[str, Any]) -> str:
 
 
 def _compared(old: str, alone: str, after: str) -> str:
+    """Compare the states of operators that the savepoint has with those of the new query alone."""
     before, expected, restored = map(_entries, (old, alone, after))
-    same = all(restored.get(place, []) == expected[place] for place in before.keys() & expected.keys())
+    operators = {uid_hash for uid_hash, _ in before}
+    same = all(restored.get(place, []) == rows for place, rows in expected.items() if place[0] in operators)
     return "same values" if same else "other values"
 
 

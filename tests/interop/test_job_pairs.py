@@ -8,7 +8,16 @@ import pytest
 
 from state_processor.applications.jobs.verdicts import Outcome
 from state_processor.types.answers import Answer
-from tests.interop.job_pairs import BACKENDS, EDGE_PAIRS, PAIRS, UPGRADE, VALUE_PAIRS, VERSIONS, results
+from tests.interop.job_pair_tables import (
+    ALL_PAIRS,
+    ASYNCHRONOUS_PAIRS,
+    PAIRS,
+    RECORD_PAIRS,
+    SUBCLASS_PAIRS,
+    VALUE_PAIRS,
+    without_uids,
+)
+from tests.interop.job_pairs import BACKENDS, UPGRADE, VERSIONS, results
 from tests.interop.selection import EVERY_CASE
 
 pytestmark = pytest.mark.interop
@@ -21,7 +30,8 @@ FIRST_VALUES = 6
 def test_verdicts(version: str, tmp_path: Path) -> None:
     """Flink restores the same values if the check says so, and does not if the check denies it."""
     backends = BACKENDS if EVERY_CASE else BACKENDS[-1:]
-    pairs = (*PAIRS, *VALUE_PAIRS, *EDGE_PAIRS) if EVERY_CASE else (*PAIRS[:FIRST], *VALUE_PAIRS[:FIRST_VALUES])
+    sample = (*PAIRS[:FIRST], *VALUE_PAIRS[:FIRST_VALUES], *RECORD_PAIRS[:3], *SUBCLASS_PAIRS[:2], *ASYNCHRONOUS_PAIRS[:FIRST])
+    pairs = (*ALL_PAIRS, *without_uids(ALL_PAIRS)) if EVERY_CASE else sample
     found = list(results(pairs, version, backends, tmp_path))
     assert [str(result) for result in found if not result.agrees] == []
     assert {result.outcome for result in found} == {"same values", "other values", "refused"}

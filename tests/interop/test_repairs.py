@@ -16,7 +16,7 @@ import state_processor as sp
 from state_processor.cli import main
 from state_processor.serializers import register_kryo_class, registrations
 from tests.interop import flink
-from tests.interop.job_pairs import Operator, operator, state
+from tests.interop.job_pair_tables import Operator, operator, state
 from tests.interop.selection import EVERY_CASE
 
 pytestmark = [pytest.mark.interop, pytest.mark.one_engine("conversions of states need no session")]

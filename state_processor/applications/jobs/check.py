@@ -30,6 +30,7 @@ from state_processor.applications.jobs.windows import window_verdicts
 from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.backends.state.key_groups import default_max_parallelism
 from state_processor.backends.write.assembly import release_for
+from state_processor.backends.write.store_writer import ROCKSDB
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_words
 from state_processor.options.groups import SnapshotOptions
@@ -45,6 +46,8 @@ _UNREADABLE: Final = (Cause.FILES, Cause.CLAIMED_MISSING)
 _BACKENDS: Final = ("hashmap", "rocksdb", "forst")
 _FORST: Final = "forst"
 _CANONICAL: Final = "canonical"
+_FIRST_CHANGE_OF_API: Final = (2, 1)
+"""The first Flink whose ForSt restores state of the synchronous API for the asynchronous one, and back."""
 _RESTORED: Final = {
     "hashmap": ("heap", _CANONICAL),
     "rocksdb": ("rocksdb", _FORST, _CANONICAL),
@@ -236,7 +239,13 @@ class _Check:
             new = query.applied_to(new)
         identifiers = {old.uid, old.uid_hash, old.name, new.uid, new.name}
         is_unchanged = (query is not None and query.is_same) or not self._target.unchanged.isdisjoint(identifiers)
-        target = replace(self._target, is_unchanged=is_unchanged)
+        is_forst, api = self._target.backend == _FORST, _api(new)
+        target = replace(
+            self._target,
+            is_unchanged=is_unchanged,
+            migrates=not (is_forst and (old.asynchronous if api is None else api)),
+            starts_asynchronous=is_forst and api is True and _changes_api(old, new),
+        )
         verdicts = (*self._whole(old, new, target), *_of_query(query, ""))
         whole = tuple(replace(verdict, repair=self._operator_repairs(verdict, old, new)) for verdict in verdicts)
         is_swapped = any((one.cause, one.outcome) == (Cause.OPERATORS_SWAPPED, Outcome.LOST) for one in whole)
@@ -348,9 +357,10 @@ class _Check:
         elif not formats <= {*_RESTORED[backend]}:
             text = f"the keyed state has the format {old.backend}, which {backend} does not restore"
             yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.FORMAT)
-        elif old.asynchronous is not None and new.asynchronous is not None and old.asynchronous != new.asynchronous:
+        elif _changes_api(old, new) and (self._target.version is None or self._target.version < _FIRST_CHANGE_OF_API):
             api = "asynchronous" if old.asynchronous else "synchronous"
-            text = f"the keyed state is of the {api} API, the new job uses the other API"
+            since = ".".join(map(str, _FIRST_CHANGE_OF_API))
+            text = f"the keyed state is of the {api} API, the new job uses the other API: Flink before {since} refuses this"
             yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.ASYNCHRONOUS)
 
     def _states(
@@ -384,14 +394,36 @@ class _Check:
         if after is None:
             gone = sorted(set(class_names(state)) - self._classes - target.unchanged)
             if state.is_timer:
-                return self._contents.unused_timers(operator, verdict)
+                count = self._contents.timer_count(operator, state.name)
+                return _lost_timers(verdict, count, "the new job does not register this queue") if count else verdict
             if gone:
                 text = f"{verdict.reason}. It needs {' and '.join(gone)} on the class path to start"
                 return replace(verdict, outcome=Outcome.UNKNOWN, reason=text)
             return verdict
+        if state.is_timer and target.starts_asynchronous:
+            count = self._contents.timer_count(operator, state.name)
+            text = "ForSt keeps timers of asynchronous state in another place"
+            return verdict if count == 0 else _lost_timers(verdict, count, text)
         if verdict.outcome.severity > Outcome.UNKNOWN.severity or state.unread or after.unread:
             return verdict
         return worst_of(state.name, [verdict, *self._contents.verdicts(operator, state, after, target)])
+
+
+def _api(new: OperatorSignature) -> bool | None:
+    """Return whether a job uses the asynchronous API; ``None`` if its description does not show it. RocksDB's files do not."""
+    return None if new.backend == ROCKSDB else new.asynchronous
+
+
+def _changes_api(old: OperatorSignature, new: OperatorSignature) -> bool:
+    """Return whether one of two jobs uses the asynchronous API."""
+    return old.asynchronous is not None and _api(new) is not None and old.asynchronous != _api(new)
+
+
+def _lost_timers(verdict: StateVerdict, count: int | None, reason: str) -> StateVerdict:
+    """Return the verdict on a queue of timers that do not fire, or may not if they were not counted."""
+    outcome = Outcome.UNKNOWN if count is None else Outcome.LOST
+    text = f"{reason}: its {'' if count is None else f'{count} '}timers never fire"
+    return replace(verdict, outcome=outcome, reason=text, cause=verdict.cause or Cause.ASYNCHRONOUS)
 
 
 def _of_query(query: QueryOperator | None, state: str) -> tuple[StateVerdict, ...]:

@@ -113,8 +113,8 @@ class Contents(Protocol):
         """Yield verdicts on a state that depend on its values."""
         ...
 
-    def unused_timers(self, operator: OperatorSignature, verdict: StateVerdict) -> StateVerdict:
-        """Return the verdict on a queue of timers that the new job does not register."""
+    def timer_count(self, operator: OperatorSignature, queue: str) -> int | None:
+        """Return the number of timers in a queue; ``None`` if values are not read."""
         ...
 
     def misfit(self, operator: OperatorSignature, state: StateSignature, new: StateSignature, edits: Edits) -> Trial:
@@ -137,8 +137,8 @@ class _NoContents:
             text = f"nulls and subclasses in values of {', '.join(sorted(classes))} decide, and values were not read"
             yield StateVerdict(state.name, Outcome.UNKNOWN, text, cause=Cause.FIELDS)
 
-    def unused_timers(self, operator: OperatorSignature, verdict: StateVerdict) -> StateVerdict:
-        return verdict
+    def timer_count(self, operator: OperatorSignature, queue: str) -> int | None:
+        return None
 
     def misfit(self, operator: OperatorSignature, state: StateSignature, new: StateSignature, edits: Edits) -> Trial:
         return _misfit(lambda converting: (converting.Conversion.of(state, new, edits),))
@@ -207,15 +207,11 @@ class SnapshotContents:
                 column = _COLUMNS.get((state.kind, part), part)
                 found.scan(serializer, batch.column(column))
 
-    def unused_timers(self, operator: OperatorSignature, verdict: StateVerdict) -> StateVerdict:
-        """Return the verdict on a queue of timers that the new job does not register: a loss if it has timers."""
-        stored = self._stored(operator)
-        reader = open_state(stored, verdict.state, options=_OPTIONS)
-        count = sum(batch.num_rows for batch in read_all(reader.splits, reader.read, self._snapshot.threads))
-        if not count:
-            return verdict
-        text = f"the new job does not register this queue: its {count} timers never fire"
-        return StateVerdict(verdict.state, Outcome.LOST, text, cause=Cause.STATE_UNUSED)
+    def timer_count(self, operator: OperatorSignature, queue: str) -> int | None:
+        """Return the number of timers in a queue."""
+        reader = open_state(self._stored(operator), queue, options=_OPTIONS)
+        counts: Iterator[int] = (batch.num_rows for batch in read_all(reader.splits, reader.read, self._snapshot.threads))
+        return sum(counts)
 
     def misfit(self, operator: OperatorSignature, state: StateSignature, new: StateSignature, edits: Edits) -> Trial:
         """Return whether a state can be converted to another one, by its types and values."""

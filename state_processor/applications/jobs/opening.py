@@ -14,10 +14,11 @@ from state_processor.backends.connectors.sink_state import SinkState, sink_conne
 from state_processor.backends.connectors.source_splits import READER_STATE, SourceState, recognized, source_state
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
+from state_processor.backends.formats.opening import open_raw_timers
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.read.keyed_handles import managed_handles
-from state_processor.backends.read.state_listing import Survey, surveys
+from state_processor.backends.read.state_listing import Survey, subtask_label, surveys
 from state_processor.backends.sql.meaning import has_state
 from state_processor.backends.sql.plan import CompiledPlan, PlanOperator
 from state_processor.backends.state import state_headers
@@ -30,10 +31,13 @@ from state_processor.options.keywords import takes_options
 from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.json_text import parse_json
 from state_processor.serializers.late import require
+from state_processor.serializers.merge_snapshots import merged
 
 Described = JobSignature | CompiledPlan | JobGraph
 
 _STORES: Final = (ROCKSDB, FORST)
+_RAW: Final = "raw"
+"""The format of timers in raw keyed state. Every backend restores them."""
 _FORMS: Final = (
     "expected a file of `state-processor signature`, the JSON of COMPILE PLAN, of the REST paths /jobs/:id or /jobs/:id/plan, or "
     "of getExecutionPlan(), or YAML with operators"
@@ -136,7 +140,7 @@ def _operator_of(snapshot: Snapshot, operator: OperatorState, surveyed: Survey) 
     for left in unread:
         name = "" if left.name is None else shown_name(left.name)
         states[name] = StateSignature(name, left.kind or "", unread=str(left.error))
-    backends = {state.backend for found in variants.values() for state in found if state.is_keyed}
+    backends = {state.backend for found in variants.values() for state in found if state.is_keyed} - {_RAW}
     backend = ", ".join(sorted(backends)) or None
     return OperatorSignature(
         operator.uid,
@@ -158,10 +162,16 @@ def _writers(snapshot: Snapshot, operator: OperatorState, states: Collection[str
         yield f"source {_name(lambda: _source(source_state(snapshot, operator)))}"
     if not states_of_sinks().isdisjoint(states):
         yield f"sink {_name(lambda: _sink(sink_state(snapshot, operator, None, None)))}"
-    if any(subtask.raw_keyed is not None for subtask in operator.subtasks):
+    if any(_is_unknown(snapshot, operator, subtask) for subtask in operator.subtasks):
         yield f"raw keyed state {UNKNOWN_WRITER}"
     if any(subtask.raw_operator is not None for subtask in operator.subtasks):
         yield f"raw operator state {UNKNOWN_WRITER}"
+
+
+def _is_unknown(snapshot: Snapshot, operator: OperatorState, subtask: OperatorSubtaskState) -> bool:
+    """Return whether a subtask has raw keyed state other than timers."""
+    raw = subtask.raw_keyed
+    return raw is not None and open_raw_timers(snapshot, raw, subtask_label(operator, subtask)) is None
 
 
 def _source(state: SourceState) -> str:
@@ -192,9 +202,12 @@ def _name(recognize: Callable[[], str]) -> str:
 
 
 def state_signature(variants: Iterable[StateDescription]) -> StateSignature:
-    """Return the signature of a state, by the registration of the first subtask that has it."""
-    state = next(iter(variants))
+    """Return the signature of a state, by the registration of the first subtask that has it, with the subclasses of all."""
+    state, *others = variants
     parts = {part: serializer.snapshot() for part, serializer in state.serializers.items()}
+    for other in others:
+        for part, serializer in other.serializers.items():
+            parts[part] = merged(parts[part], serializer.snapshot()) or parts[part]
     if state.is_timer:
         parts.pop(VALUE, None)
     return StateSignature(shown_name(state.name), state.kind, parts, state.has_ttl)

@@ -23,13 +23,14 @@ from state_processor.serializers.evolution.releases import (
 )
 from state_processor.serializers.format_versions import Release
 from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, TtlSerializer
+from state_processor.serializers.runtime.ttl import AsynchronousTtlSerializer, TtlAwareSerializerSnapshot, TtlSerializer
 from state_processor.serializers.traversal import walk
 
 HASHMAP: Final = "hashmap"
 _FIRST_CHANGE_OF_TTL: Final = (2, 2)
 """The first Flink whose backends add time-to-live to a restored state, or take it away (``TtlAwareSerializer``)."""
 
+_ASYNCHRONOUS: Final = "ForSt does not migrate asynchronous state"
 _PARTS: Final = {KEY: "key", NAMESPACE: "namespace", MAP_KEY: "key of the map", VALUE: "value"}
 
 
@@ -47,6 +48,10 @@ class Target:
         Whether the snapshot and the job are of different major versions of Flink.
     is_unchanged
         Whether the operator is declared to be unchanged.
+    migrates
+        Whether the backend changes values to another type. ForSt does not for asynchronous state.
+    starts_asynchronous
+        Whether ForSt restores synchronous state for the asynchronous API.
     """
 
     flink: str | None = None
@@ -54,6 +59,8 @@ class Target:
     unchanged: frozenset[str] = frozenset()
     changes_kryo: bool = False
     is_unchanged: bool = False
+    migrates: bool = True
+    starts_asynchronous: bool = False
 
     @property
     def version(self) -> tuple[int, int] | None:
@@ -138,11 +145,13 @@ def _part_verdicts(part: str, old: StateSignature, new: StateSignature, target: 
         yield StateVerdict(old.name, Outcome.UNKNOWN, str(error), cause=Cause.CODE, part=part)
         return
     if verdict.is_incompatible:
-        yield StateVerdict(old.name, Outcome.REFUSED, f"{change}: {verdict.reason}", cause=Cause.TYPE, part=part)
+        apis = {_is_of_api(written.restore_serializer()), _is_of_api(serializer)}
+        cause = Cause.ASYNCHRONOUS if apis == {True, False} else Cause.TYPE
+        yield StateVerdict(old.name, Outcome.REFUSED, f"{change}: {verdict.reason}", cause=cause, part=part)
     elif verdict.verdict is Verdict.COMPATIBLE_AFTER_MIGRATION:
         outcome, text = _migration(part, old, change, target)
         yield StateVerdict(old.name, outcome, text, cause=Cause.TYPE, part=part)
-        lost = dict.fromkeys(lost_values(written.restore_serializer(), serializer))
+        lost = dict.fromkeys(lost_values(_without_ttl(written.restore_serializer()), _without_ttl(serializer)))
         if lost:
             yield StateVerdict(old.name, Outcome.CHANGED, "; ".join(lost), cause=Cause.FIELDS, part=part)
     if not verdict.is_incompatible:
@@ -164,6 +173,8 @@ def _unseen(part: str, old: StateSignature, serializer: TypeSerializer, target: 
 
 def _migration(part: str, old: StateSignature, change: str, target: Target) -> tuple[Outcome, str]:
     """Return the outcome for a part that has to be migrated."""
+    if part == VALUE and old.is_keyed and not target.migrates:
+        return Outcome.REFUSED, f"{change}: {_ASYNCHRONOUS}"
     if part == VALUE or not old.is_keyed:
         return Outcome.MIGRATES, change
     if part == MAP_KEY and target.backend == HASHMAP:
@@ -180,7 +191,18 @@ def _changed_ttl(new: StateSignature, target: Target) -> tuple[Outcome, str]:
         return Outcome.REFUSED, f"{change}: Flink before {since} refuses this; name the version of the new job to check it"
     if version < _FIRST_CHANGE_OF_TTL:
         return Outcome.REFUSED, f"{change}: Flink before {since} refuses this"
+    if not target.migrates:
+        return Outcome.REFUSED, f"{change}: {_ASYNCHRONOUS}"
     return Outcome.MIGRATES, change
+
+
+def _is_of_api(serializer: TypeSerializer) -> bool | None:
+    """Return whether values with time-to-live belong to the asynchronous API; ``None`` without time-to-live."""
+    return isinstance(serializer, AsynchronousTtlSerializer) if isinstance(serializer, TtlSerializer) else None
+
+
+def _without_ttl(serializer: TypeSerializer) -> TypeSerializer:
+    return serializer.value if isinstance(serializer, TtlSerializer) else serializer
 
 
 def _compatibility(written: TypeSerializerSnapshot, wanted: TypeSerializer) -> SchemaCompatibility:

@@ -12,6 +12,8 @@ from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerd
 MERGING: Final = "merging-window-set"
 """The state in which Flink keeps which windows were merged (``MergingWindowSet``). Session windows have it."""
 _TIME_WINDOW: Final = "TIME_WINDOW"
+_FIRE_TIME: Final = "fire-time"
+"""The state of Flink's continuous triggers, which fire windows that were open, too."""
 _TIME: Final = re.compile(r"(Event|Processing)Time")
 
 
@@ -25,7 +27,7 @@ def window_verdicts(old: OperatorSignature, new: OperatorSignature, *, is_unchan
     is_unchanged
         Whether the user declares that the code of the operator is unchanged.
     """
-    if not (_has_windows(old) and _has_windows(new)) or old.states is None or new.states is None:
+    if not (_window_states(old) and _window_states(new)) or old.states is None or new.states is None:
         return
     if (MERGING in old.states) != (MERGING in new.states):
         text = "windows that merge (sessions) became windows that do not" if MERGING in old.states else "windows became sessions"
@@ -38,11 +40,16 @@ def window_verdicts(old: OperatorSignature, new: OperatorSignature, *, is_unchan
     elif (before is None or after is None) and not is_unchanged:
         text = "names of operators do not show whether both have windows of event time or of processing time"
         yield StateVerdict("", Outcome.UNKNOWN, text, cause=Cause.WINDOWS)
+    added = sorted(_window_states(new) - _window_states(old) - {_FIRE_TIME})
+    if added and not is_unchanged:
+        text = f"windows have the new state {', '.join(added)}: a trigger that counts elements never fires windows that were open"
+        yield StateVerdict("", Outcome.UNKNOWN, text, cause=Cause.WINDOWS)
 
 
-def _has_windows(operator: OperatorSignature) -> bool:
-    states = (operator.states or {}).values()
-    return any(state.type_text(NAMESPACE) == _TIME_WINDOW and not state.is_timer for state in states)
+def _window_states(operator: OperatorSignature) -> set[str]:
+    """Return the names of the states of single windows: their contents, and those of triggers and of functions."""
+    states = (operator.states or {}).items()
+    return {name for name, state in states if state.type_text(NAMESPACE) == _TIME_WINDOW and not state.is_timer}
 
 
 def _time(operator: OperatorSignature) -> str | None:

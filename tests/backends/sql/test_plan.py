@@ -11,7 +11,7 @@ from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.sql.calls import accumulator, aggregate_calls
 from state_processor.backends.sql.meaning import key_of
 from state_processor.backends.sql.plan import CompiledPlan
-from state_processor.backends.sql.plan_types import distinct_names, row_fields
+from state_processor.backends.sql.plan_types import distinct_names, plan_type, row_fields
 from state_processor.serializers.errors import NotFoundError, OptionError
 
 COLUMNS = ("customer", "amount", "item", "$f3")
@@ -170,3 +170,9 @@ def test_a_process_table_function_has_its_own_uid_and_the_names_of_its_partition
     plan = CompiledPlan.parse(json.dumps({"nodes": [scan, function], "edges": [{"source": 1, "target": 2}]}))
     operator = plan.operators[operator_id("totals")]
     assert [f.name for f in key_of(operator) or ()] == ["customer"]
+
+
+def test_types_that_a_plan_has_as_objects() -> None:
+    assert plan_type({"type": "VARIANT", "nullable": False}) == plan_type("VARIANT NOT NULL")
+    assert plan_type({"type": "SYMBOL"}) is None
+    assert plan_type({"type": "RAW", "class": "m.Money"}) is None

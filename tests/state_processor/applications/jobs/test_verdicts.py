@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,19 @@ import pytest
 
 import state_processor as sp
 from state_processor.applications.jobs.matching import match_signatures
+from state_processor.applications.jobs.opening import state_signature
 from state_processor.applications.jobs.repair_steps import command_name, drops
 from state_processor.applications.jobs.signature import JobSignature
 from state_processor.applications.jobs.signature_file import parse_signature
 from state_processor.applications.jobs.verdicts import Cause, JobReport, Outcome
+from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.cli import main
 from state_processor.serializers import register_primitive_fields, registrations
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.pojo_entries import PojoField
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.serializers.runtime.ttl import AsynchronousTtlSerializer, TtlSerializer
 from state_processor.types.answers import Answer
 from tests.state_processor.samples import ORDERS
 
@@ -235,6 +242,8 @@ def test_uids_that_were_exchanged_are_exchanged_again(names: dict[str, str]) -> 
 
 
 WINDOWS = {"window-contents": {"value_type": "LONG", "namespace_type": "TIME_WINDOW"}}
+COUNTS = {"count": {"kind": "REDUCING", "value_type": "LONG", "namespace_type": "TIME_WINDOW"}}
+TUMBLING = op(WINDOWS, name="TumblingEventTimeWindows")
 MERGING = WINDOWS | {"merging-window-set": {"kind": "LIST", "value_type": "TUPLE<TIME_WINDOW,TIME_WINDOW>"}}
 
 
@@ -246,6 +255,8 @@ MERGING = WINDOWS | {"merging-window-set": {"kind": "LIST", "value_type": "TUPLE
         (op(WINDOWS, name="TumblingEventTimeWindows"), op(WINDOWS, name="TumblingProcessingTimeWindows"), Outcome.LOST),
         (op(WINDOWS, name="TumblingEventTimeWindows"), op(WINDOWS, name="SlidingEventTimeWindows"), Outcome.RESTORES),
         (op(WINDOWS), op(WINDOWS), Outcome.UNKNOWN),
+        (TUMBLING, TUMBLING | {"states": WINDOWS | COUNTS}, Outcome.UNKNOWN),
+        (TUMBLING | {"states": WINDOWS | COUNTS}, TUMBLING, Outcome.RESTORES),
     ],
 )
 def test_windows(old: dict[str, Any], new: dict[str, Any], outcome: Outcome) -> None:
@@ -271,6 +282,63 @@ def test_bytes_are_compared_by_the_connectors_that_wrote_them(old: list[str], ne
     report = check(job(op(SUMS, writers=old)), job(op(SUMS, writers=new)))
     assert [operator.outcome for operator in report.operators] == [outcome]
     assert check(job(op(SUMS, writers=old)), job(op(SUMS, writers=new)), unchanged=["o"]).restores
+
+
+@pytest.mark.parametrize(
+    ("states", "flink", "outcome"),
+    [
+        (({"s": "LONG"}, {"s": "LONG"}), "2.3", Outcome.RESTORES),
+        (({"s": "LONG"}, {"s": "LONG"}), "2.0", Outcome.REFUSED),
+        (({"s": "POJO<m.P>(a INT)"}, {"s": "POJO<m.P>(a INT, b INT)"}), "2.3", Outcome.REFUSED),
+        (({"s": "LONG"}, {"s": {"value_type": "LONG", "ttl": True}}), "2.3", Outcome.REFUSED),
+        (({"s": "LONG"} | TIMERS, {"s": "LONG"} | TIMERS), "2.3", Outcome.UNKNOWN),
+    ],
+)
+def test_state_becomes_asynchronous_in_forst(states: tuple[dict[str, Any], dict[str, Any]], flink: str, outcome: Outcome) -> None:
+    old, new = (op(s, backend="forst", asynchronous=a) for s, a in zip(states, (False, True), strict=True))
+    report = sp.check_job(job(old), job(new), flink=flink, backend="forst", unchanged=["m.P"])
+    assert [operator.outcome for operator in report.operators] == [outcome], str(report)
+    back = sp.check_job(job(old), job(op(states[1], backend="rocksdb", asynchronous=True)), backend="rocksdb", unchanged=["m.P"])
+    assert back.restores, str(back)  # files of RocksDB do not show the API
+
+
+def test_asynchronous_state_of_forst_is_not_migrated() -> None:
+    types = "POJO<m.P>(a INT)", "POJO<m.P>(a INT, b INT)"
+    old, new = (job(op({"s": type_}, backend="forst", asynchronous=True)) for type_ in types)
+    report = sp.check_job(old, new, backend="forst", unchanged=["m.P"])
+    assert "ForSt does not migrate asynchronous state" in report.operators[0].states[0].reason
+    assert report.answer is Answer.NO
+
+
+def test_time_to_live_of_another_api_is_repaired_by_a_conversion() -> None:
+    old, new = (job(op({"s": "LONG"}, backend="forst", asynchronous=is_new)) for is_new in (False, True))
+    for one, kind in ((old, TtlSerializer), (new, AsynchronousTtlSerializer)):
+        state = one.operators[0].states["s"]  # type: ignore[index]
+        one.operators[0].states["s"] = replace(  # type: ignore[index]
+            state, snapshots=state.snapshots | {"value": kind.of(LONG).snapshot()}, ttl=True
+        )
+    report = sp.check_job(old, new, backend="forst")
+    assert [command_name(command) for command in report.steps] == ["convert"]
+    assert "--async-state o" in report.steps[0]
+
+
+def test_fields_that_a_migration_drops_are_named_for_values_with_time_to_live() -> None:
+    old = job(op({"s": {"value_type": "POJO<m.P>(a INT, b STRING)", "ttl": True}}))
+    for ttl in (True, False):
+        report = check(old, job(op({"s": {"value_type": "POJO<m.P>(a INT)", "ttl": ttl}})), unchanged=["m.P"])
+        (state,) = report.operators[0].states
+        assert (state.outcome, state.cause) == (Outcome.CHANGED, Cause.FIELDS), state.reason
+
+
+def test_subclasses_of_all_subtasks_are_in_the_signature() -> None:
+    fields = (PojoField("a", INT, "m.P"),)
+    types = [PojoSerializer("m.P", fields, unregistered=known) for known in ({}, {"m.Q": PojoSerializer("m.Q", fields)})]
+    variants = [
+        KeyedDescription.of("s", "VALUE", key=STRING, namespace=VoidNamespaceSerializer(), value=type_) for type_ in types
+    ]
+    value = state_signature(variants).serializer("value")
+    assert isinstance(value, PojoSerializer)
+    assert list(value.unregistered) == ["m.Q"]
 
 
 def test_timers_that_nobody_registers_never_fire(tmp_path: Path) -> None:

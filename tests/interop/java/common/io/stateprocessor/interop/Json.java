@@ -3,6 +3,7 @@ package io.stateprocessor.interop;
 import java.lang.reflect.Array;
 import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
+import java.lang.reflect.RecordComponent;
 import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.Collection;
@@ -115,14 +116,19 @@ final class Json {
 
     private static ObjectNode pojo(Object value) {
         Map<String, JsonNode> fields = new TreeMap<>();
-        for (Field field : value.getClass().getFields()) {
-            if (!Modifier.isStatic(field.getModifiers())) {
-                try {
+        try {
+            for (Field field : value.getClass().getFields()) {
+                if (!Modifier.isStatic(field.getModifiers())) {
                     fields.put(field.getName(), of(field.get(value)));
-                } catch (IllegalAccessException e) {
-                    throw new IllegalArgumentException(value.getClass() + " cannot be read", e);
                 }
             }
+            if (value.getClass().isRecord()) {
+                for (RecordComponent component : value.getClass().getRecordComponents()) {
+                    fields.put(component.getName(), of(component.getAccessor().invoke(value)));
+                }
+            }
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalArgumentException(value.getClass() + " cannot be read", e);
         }
         ObjectNode pojo = object().put("@class", value.getClass().getName());
         pojo.setAll(fields);

@@ -1,5 +1,6 @@
 package io.stateprocessor.interop;
 
+import java.lang.reflect.RecordComponent;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.time.Instant;
@@ -160,6 +161,9 @@ final class Values {
             if (!className.equals(type.getTypeClass().getName())) {
                 type = (PojoTypeInfo<?>) TypeInformation.of(Class.forName(className)); // a subclass
             }
+            if (type.getTypeClass().isRecord()) {
+                return record(type, json);
+            }
             Object pojo = type.getTypeClass().getConstructor().newInstance();
             for (int i = 0; i < type.getArity(); i++) {
                 PojoField field = type.getPojoFieldAt(i);
@@ -169,6 +173,18 @@ final class Values {
         } catch (ReflectiveOperationException e) {
             throw new IllegalArgumentException("cannot make a " + type, e);
         }
+    }
+
+    private static Object record(PojoTypeInfo<?> type, JsonNode json) throws ReflectiveOperationException {
+        RecordComponent[] components = type.getTypeClass().getRecordComponents();
+        Class<?>[] classes = new Class<?>[components.length];
+        Object[] values = new Object[components.length];
+        for (int i = 0; i < components.length; i++) {
+            String name = components[i].getName();
+            classes[i] = components[i].getType();
+            values[i] = fromJson(type.getPojoFieldAt(type.getFieldIndex(name)).getTypeInformation(), json.get(name));
+        }
+        return type.getTypeClass().getConstructor(classes).newInstance(values);
     }
 
     private Values() {}

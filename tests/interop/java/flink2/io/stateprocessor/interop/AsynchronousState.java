@@ -65,11 +65,10 @@ final class AsynchronousState {
         if (state instanceof ValueState) {
             ((ValueState<Object>) state).asyncUpdate(Values.fromJson(spec.valueType(), value));
         } else if (state instanceof MapState) {
-            Map<Object, Object> entries = new LinkedHashMap<>();
-            for (JsonNode pair : value) {
-                entries.put(Values.fromJson(spec.mapKeyType(), pair.get(0)), Values.fromJson(spec.valueType(), pair.get(1)));
+            for (JsonNode pair : value) { // ForSt can't read what asyncPutAll writes
+                Object key = Values.fromJson(spec.mapKeyType(), pair.get(0));
+                ((MapState<Object, Object>) state).asyncPut(key, Values.fromJson(spec.valueType(), pair.get(1)));
             }
-            ((MapState<Object, Object>) state).asyncPutAll(entries);
         } else if (state instanceof ListState) {
             List<Object> elements = new ArrayList<>();
             value.forEach(element -> elements.add(Values.fromJson(spec.valueType(), element)));

@@ -1,0 +1,26 @@
+"""The check agrees with real Flink on its operators; ``python -m tests.interop.pipeline_pairs`` tries all pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from state_processor.types.answers import Answer
+from tests.interop.pipeline_pairs import ALL_PAIRS, BACKENDS, UPGRADE, VERSIONS, results, without_uids
+from tests.interop.selection import EVERY_CASE
+
+pytestmark = pytest.mark.interop
+
+SAMPLE = ("windows stay", "tumbling windows become sessions", "windows get a trigger that counts", "windows get an evictor")
+
+
+@pytest.mark.parametrize("version", (*VERSIONS, UPGRADE) if EVERY_CASE else VERSIONS[-1:])
+def test_verdicts_on_pipelines(version: str, tmp_path: Path) -> None:
+    """The new pipeline emits what the old one would have emitted if the check says so."""
+    pairs = [*ALL_PAIRS, *without_uids(ALL_PAIRS)] if EVERY_CASE else [pair for pair in ALL_PAIRS if pair.name in SAMPLE]
+    backends = BACKENDS if EVERY_CASE else BACKENDS[:1]
+    found = [result for backend in backends for result in results(pairs, version, backend, tmp_path / backend)]
+    assert [str(result) for result in found if not result.agrees] == []
+    assert {result.outcome for result in found} == {"same values", "other values", "refused"}
+    assert {result.report.answer for result in found} == set(Answer)
