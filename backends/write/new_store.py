@@ -24,7 +24,7 @@ from state_processor.backends.formats.sst.block_kernels import DELETION, VALUE_T
 from state_processor.backends.formats.sst.family_scan import FamilyScan
 from state_processor.backends.formats.sst.manifest import DEFAULT_FAMILY, Family, Manifest, TableFile, write_manifest
 from state_processor.backends.formats.sst.table import Table
-from state_processor.backends.formats.sst.table_builder import COMPARATOR, Entries, TableBuilder, Writer, tag
+from state_processor.backends.formats.sst.table_builder import COMPARATOR, Entries, TableBuilder, tag
 from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.backends.write.sorted_entries import order_in_groups, order_of_keys, repeated_keys
 from state_processor.serializers.errors import ScratchSpaceError
@@ -85,7 +85,6 @@ class NewStore:
         self._prefix = prefix
         self._context = context
         self._base = base or Manifest({0: Family(DEFAULT_FAMILY, COMPARATOR)})
-        self._writer = Writer.new()
         self._files = count(self._base.next_file)
         self._sequences = count(self._base.last_sequence + 1)
         new = count(self._base.largest_family + 1)
@@ -175,7 +174,7 @@ class NewStore:
     def _begin(self, family: _Family) -> None:
         number = next(self._files)
         family.stream = self._path(number).open("wb", buffering=0)
-        family.table = TableBuilder(family.stream.write, number, (family.number, family.name), self._writer)
+        family.table = TableBuilder(family.stream.write, number, (family.number, family.name))
 
     def _finish(self, family: _Family, *, is_change: bool = False) -> None:
         """Complete the file of a column family."""

@@ -5,13 +5,15 @@ Tables have the format version 5, snappy and CRC32C: RocksDB opens them since 6.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import time
 from typing import Final
-from uuid import uuid4
+from uuid import UUID
 
 import numpy as np
+from xxhash import xxh3_128
 
 from state_processor.backends.formats.sst import block_kernels as k
 from state_processor.backends.formats.sst import block_writing_kernels as w
@@ -20,6 +22,7 @@ from state_processor.backends.formats.sst.crc32c import TABLES
 from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.formats.sst.plain_blocks import varint
 from state_processor.backends.formats.sst.table_output import TableOutput
+from state_processor.serializers.errors import OptionError
 
 COMPARATOR: Final = b"leveldb.BytewiseComparator"
 _VERSION: Final = 5
@@ -61,20 +64,6 @@ class Entries:
         return self.data[begin:end].tobytes() + int(self.tags[row if len(self.tags) > 1 else 0]).to_bytes(k.TAG_BYTES, "little")
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """What writes the tables of a store, and how their properties name it."""
-
-    database: str
-    session: str
-
-    @classmethod
-    def new(cls) -> Writer:
-        """Return a writer with random names. RocksDB names cached blocks after the session, which has 20 digits of base 36."""
-        session = np.base_repr(uuid4().int, 36)[-20:].rjust(20, "0")
-        return cls(str(uuid4()), session)
-
-
 class TableBuilder:
     """A table that is written.
 
@@ -86,17 +75,12 @@ class TableBuilder:
         The number of the file.
     family
         The id and the name of the column family.
-    writer
-        The writer, for the properties.
     """
 
-    def __init__(
-        self, write: Callable[[bytes | memoryview], object], number: int, family: tuple[int, str], writer: Writer
-    ) -> None:
+    def __init__(self, write: Callable[[bytes | memoryview], object], number: int, family: tuple[int, str]) -> None:
         self._out = TableOutput(write, k.CRC32C)
         self._number = number
         self._family = family
-        self._writer = writer
         self._numbers = np.zeros(w.NUMBERS, dtype=np.int64)
         self._numbers[[w.LAST, w.TICK]] = -1, 1
         self._positions = np.zeros(1 << w.HASH_BITS, dtype=np.int64)
@@ -225,11 +209,23 @@ class TableBuilder:
         no_keys, no_rows = np.empty(0, dtype=np.uint8), np.empty((0, k.INDEX_FIELDS), dtype=np.int64)
         return np.concatenate([no_keys, *(keys for keys, _ in self._indexed)]), np.concatenate([no_rows, *all_rows])
 
+    def _identity(self) -> tuple[str, str]:
+        """Return the names of the database and of the session that write the table: 20 digits of base 36.
+
+        RocksDB names cached blocks after them and the number of the file. They follow from the content: equal input gives equal
+        files, and tables with other blocks have other names.
+        """
+        content = xxh3_128(self._out.digest())
+        content.update(repr((self._number, self._family, self._deletions)).encode())
+        database = UUID(bytes=xxh3_128(content.digest()).digest(), version=4)
+        return str(database), np.base_repr(content.intdigest(), 36)[-20:].rjust(20, "0")
+
     def _properties(self, data_size: int, index_size: int, blocks: int) -> dict[bytes, bytes]:
         counts, number = self._counts, len(self._deletions)
         keys_of_deletions = sum(len(begin) for begin, _ in self._deletions)
         values_of_deletions = sum(len(end) for _, end in self._deletions)
-        now = int(time())
+        now = _creation_time()
+        database, session = self._identity()
         numbers = {
             "column.family.id": self._family[0],
             "creation.time": now,
@@ -261,14 +257,22 @@ class TableBuilder:
             "comparator": COMPARATOR,
             "compression": b"Snappy",
             "compression_options": b"window_bits=-14; level=32767; strategy=0; max_dict_bytes=0;",
-            "creating.db.identity": self._writer.database.encode(),
-            "creating.session.identity": self._writer.session.encode(),
+            "creating.db.identity": database.encode(),
+            "creating.session.identity": session.encode(),
             "merge.operator": b"nullptr",
             "prefix.extractor.name": b"nullptr",
             "property.collectors": b"[]",
         }
         values = texts | {name: varint(value) for name, value in numbers.items()}
         return {f"rocksdb.{name}".encode(): value for name, value in values.items()}
+
+
+def _creation_time() -> int:
+    """Return the time in seconds: the variable SOURCE_DATE_EPOCH, as for other files that are to be equal in bytes, or now."""
+    text = os.environ.get("SOURCE_DATE_EPOCH", "").strip()
+    if text and not text.isdecimal():
+        raise OptionError(f"SOURCE_DATE_EPOCH={text!r}: expected seconds since 1970-01-01 UTC")
+    return int(text) if text else int(time())
 
 
 def _with_room(array: Bytes, size: int) -> Bytes:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
+from xxhash import xxh3_128
 
 from state_processor.backends.formats.sst import block_kernels as k
 from state_processor.backends.formats.sst.block_format import BlockFormat, Bytes, Numbers
@@ -31,12 +32,18 @@ class TableOutput:
     def __init__(self, write: Callable[[bytes | memoryview], object], checksum: int) -> None:
         self._write = write
         self._format = BlockFormat(checksum, 0)
+        self._content = xxh3_128()
         self.size = 0
 
     def add(self, data: bytes | memoryview) -> None:
         """Add bytes."""
         self._write(data)
+        self._content.update(data)
         self.size += len(data)
+
+    def digest(self) -> bytes:
+        """Return a hash of the bytes that were added."""
+        return self._content.digest()
 
     def block(self, content: bytes, kind: int = k.NOT_COMPRESSED) -> tuple[int, int]:
         """Add a block as it is to be stored; return its place."""

@@ -437,7 +437,9 @@ def shown_value(scalar: pa.Scalar) -> Any:
     except UnicodeDecodeError:
         return "text that is not UTF-8"
     except (ValueError, OverflowError):
-        return str(scalar)
+        with suppress(pa.ArrowException):
+            return scalar.cast(pa.string()).as_py()
+        return f"a value of type {scalar.type}"
 
 
 def _unfit(path: str, place: Place, value: Any, problem: str) -> InvalidRowError:

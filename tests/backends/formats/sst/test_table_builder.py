@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import rocksdict
 
+import state_processor as sp
 from state_processor.backends.formats.sst import block_kernels as k
 from state_processor.backends.formats.sst.manifest import Family, Manifest, TableFile, write_manifest
-from state_processor.backends.formats.sst.table_builder import COMPARATOR, Entries, TableBuilder, Writer, tag
+from state_processor.backends.formats.sst.table_builder import COMPARATOR, Entries, TableBuilder, tag
+from state_processor.errors import OptionError
 from tests.interop.selection import EVERY_CASE
 
 Pairs = Sequence[tuple[bytes, bytes]]
@@ -37,7 +41,7 @@ def entries_of(pairs: Pairs, tags: Sequence[int], rng: random.Random) -> Entries
 def built(path: Path, pairs: Pairs, rng: random.Random, parts: int = 1) -> TableFile:
     bounds = sorted({0, len(pairs), *(rng.randrange(len(pairs) + 1) for _ in range(parts - 1))})
     with path.open("wb") as file:
-        table = TableBuilder(file.write, int(path.stem), (1, "state"), Writer.new())
+        table = TableBuilder(file.write, int(path.stem), (1, "state"))
         for begin, end in pairwise(bounds):
             table.add(entries_of(pairs[begin:end], [tag(0, k.VALUE_TYPE)], rng))
         return table.close(6, 1)
@@ -109,7 +113,7 @@ def test_deletions_hide_older_entries(tmp_path: Path) -> None:
     changes = [(b"\1" + bytes([i]), b"" if i % 2 else b"new") for i in range(40)]
     tags = [tag(5, k.DELETION) if i % 2 else tag(6, k.VALUE_TYPE) for i in range(40)]
     with (tmp_path / "000008.sst").open("wb") as stream:
-        table = TableBuilder(stream.write, 8, (1, "state"), Writer.new())
+        table = TableBuilder(stream.write, 8, (1, "state"))
         table.add(entries_of(changes, tags, rng))
         table.delete(b"\1\x1e", b"\1\x3c", 5)
         above = table.close(0, 2)
@@ -139,3 +143,40 @@ def test_properties_count_what_is_there(tmp_path: Path) -> None:
     assert f"raw key size={1000 * (6 + 8)}" in properties
     assert f"raw value size={1000 * 50}" in properties
     store.close()
+
+
+def test_equal_input_gives_equal_files_and_other_input_another_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RocksDB names cached blocks after the session: two tables with one name and other blocks would be mixed up."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    pairs = [(b"\1" + bytes([i]), b"value") for i in range(40)]
+    contents, sessions = [], []
+    for name, values in (("a/000007.sst", pairs), ("b/000007.sst", pairs), ("c/000007.sst", pairs[1:]), ("d/000008.sst", pairs)):
+        path = tmp_path / name
+        path.parent.mkdir()
+        built(path, values, random.Random(0))
+        contents.append(path.read_bytes())
+        sessions += re.findall(rb"creating\.session\.identity.*?([0-9A-Z]{20})", contents[-1], re.DOTALL)
+    assert contents[0] == contents[1]
+    assert len({*sessions}) == 3
+    assert len(sessions) == 4
+
+
+def test_time_of_creation_has_to_be_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
+    with pytest.raises(OptionError, match="SOURCE_DATE_EPOCH='yesterday': expected seconds since 1970-01-01 UTC"):
+        built(tmp_path / "000007.sst", [(b"\1a", b"b")], random.Random(0))
+
+
+@pytest.mark.parametrize("backend", ["rocksdb", "forst"])
+def test_files_of_equal_writes_are_equal(
+    backend: Literal["rocksdb", "forst"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    written = []
+    rows = pa.table({"key": range(20_000), "value": [f"{key:x}" for key in range(20_000)]})
+    for name in ("a", "b"):
+        writer = sp.arrow.SavepointWriter.new(flink_version="2.0").with_keyed_state("numbers", rows, parallelism=2)
+        writer.write(tmp_path / name, format="native", backend=backend)
+        written.append(sorted(p.read_bytes() for p in (tmp_path / name).rglob("*") if p.is_file() and p.name != "_metadata"))
+    assert written[0] == written[1]
+    assert len(written[0]) == 2
