@@ -7,14 +7,17 @@ import sys
 from itertools import chain
 from typing import Final
 
+from state_processor.arrow_reader import SavepointReader
 from state_processor.backends.read.option import ROWS
 from state_processor.commands.command import SNAPSHOT, UID, argument, command, flags, switch
 from state_processor.commands.new_files import STANDARD_OUTPUT, UnclosedFile, check_new, new_file
 from state_processor.commands.row_formats import FORMATS, format_of, write_rows
 from state_processor.commands.state_rows_cli import COLUMNS, DISPLAY, KIND, WHERE, state_batches
 from state_processor.commands.terminal import say
+from state_processor.options.access import SnapshotAccess
 from state_processor.options.effects import check_given
 from state_processor.options.flags import flag_values
+from state_processor.options.groups import SnapshotOptions
 from state_processor.serializers.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier
 
@@ -40,12 +43,17 @@ _SHAPES: Final = ("metadata", "nanos", "row_kind")
     KIND,
     WHERE,
     argument("--state", help="name of the state; without it, the keys of all keyed states of the operator"),
-    python=("sp.arrow.read_state",),
+    python=("SavepointReader.count",),
 )
 def _count(options: argparse.Namespace) -> None:
-    if options.where is None:
-        check_given(flag_values(options), ("time_zone",), "with --where: add that")
-    say(str(sum(batch.num_rows for batch in state_batches(options, OperatorIdentifier.of(options.uid), options.state))))
+    operator, values = OperatorIdentifier.of(options.uid), flag_values(options)
+    if options.where is not None:
+        say(str(sum(batch.num_rows for batch in state_batches(options, operator, options.state))))
+        return
+    check_given(values, ("time_zone",), "with --where: add that")
+    access = SnapshotAccess.among(values)
+    reading = {name: value for name, value in values.items() if name not in SnapshotOptions.__annotations__}
+    say(str(SavepointReader(access.open(options.path), access).count(operator, options.state, options.kind, **reading)))
 
 
 @command(

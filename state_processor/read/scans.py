@@ -151,6 +151,10 @@ class StateScan:
             yield batch
             del batch  # before the next one is decoded
 
+    def count(self) -> int:
+        """Return the number of rows. Of columns, only the first is decoded."""
+        return sum(batch.num_rows for batch in self.read(pa.schema([self.schema.field(0)])))
+
     def _batches(self, wanted: pa.Schema | None, keys: frozenset[Any] | None) -> Iterator[pa.RecordBatch]:
         self.stored.snapshot.check_plan()
         reader = self.reader

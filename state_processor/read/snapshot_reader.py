@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from state_processor.options.groups import LookupOptions
+from state_processor.options.effects import check_given
+from state_processor.options.groups import KeyedStateOptions, LookupOptions
 from state_processor.options.keywords import takes_options
 from state_processor.serializers.redaction import redacted
 from state_processor.types.identifier import OperatorIdentifier
@@ -27,6 +28,8 @@ _COLUMNS: Final = {
     "operator_total_size_in_bytes": "size",
 }
 """Columns of operators in notebooks, under names that leave all of them in view."""
+_OF_COLUMNS: Final = ("columns", "metadata", "nanos", "row_kind")
+"""Options that do not change the number of rows."""
 
 
 class SnapshotReader:
@@ -84,6 +87,30 @@ class SnapshotReader:
 
         self._snapshot.check_plan()
         return KeyContents.find(self._snapshot, OperatorIdentifier.of(uid), key, state, options)
+
+    @takes_options
+    def count(
+        self,
+        uid: str | OperatorIdentifier,
+        state: str | None = None,
+        kind: str | None = None,
+        **options: Unpack[KeyedStateOptions],
+    ) -> int:
+        """Count the rows of a state in this process. Only the first column is decoded, which is the key of keyed state.
+
+        Parameters
+        ----------
+        uid, state, kind
+            As for :func:`state_processor.arrow.read_state`, which lists the errors, too.
+        **options
+            See :class:`~state_processor.options.groups.KeyedStateOptions`. Options of columns and their values are refused, since
+            they do not change the number of rows.
+        """
+        from state_processor.read.scans import StateRequest, StateScan
+
+        check_given(options, _OF_COLUMNS, "on values: read the state")
+        request = StateRequest(OperatorIdentifier.of(uid), state, kind, None, {**options, **self._access.values()})
+        return StateScan.of(request.find(self._snapshot), request).count()
 
     def types(self, uid: str | OperatorIdentifier) -> OperatorTypes:
         """Return the types of the keyed states of an operator, as ``states`` of ``with_keyed_state`` takes them.

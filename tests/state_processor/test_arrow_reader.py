@@ -82,6 +82,36 @@ def test_lookup_and_compatibility() -> None:
     assert "incompatible" in str(reader.check_compatibility("orders", "total", sp.Types.STRING())).lower()
 
 
+COUNTED: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "value": (("orders", "total"), {}),
+    "map": (("orders", "items"), {}),
+    "map by key": (("orders", "items"), {"flatten": False}),
+    "list": (("orders", "history"), {}),
+    "operator": (("orders",), {}),
+    "keys": (("orders", "total"), {"keys": ["amelia", "nobody"]}),
+    "expired": (("orders", "session"), {"ttl": "7d", "as_of": "2100-01-01T00:00:00Z", "expired": "hide"}),
+    "timers": (("orders", None, "TIMER"), {}),
+    "union": (("catalog", "offsets"), {}),
+    "broadcast": (("catalog", "discounts"), {}),
+    "operator list": (("catalog", "pending"), {}),
+}
+
+
+@pytest.mark.parametrize("case", COUNTED)
+def test_count_is_the_number_of_rows(case: str) -> None:
+    (uid, *names), options = COUNTED[case]
+    state, kind = (*names, None, None)[:2]
+    rows = sp.arrow.read_state(ORDERS_PATH, uid, state, kind=kind, **options).read_all().num_rows
+    assert sp.open(ORDERS_PATH).count(uid, *names, **options) == rows
+    assert rows == {"keys": 1, "expired": 0}.get(case, rows)
+
+
+@pytest.mark.parametrize("option", [{"columns": ["key"]}, {"metadata": True}, {"nanos": "string"}, {"row_kind": True}])
+def test_count_refuses_options_of_columns(option: dict[str, Any]) -> None:
+    with pytest.raises(sp.OptionError, match=rf"{next(iter(option))} acts only on values: read the state"):
+        sp.open(ORDERS_PATH).count("orders", "total", **option)
+
+
 def test_options_of_opening_act_on_every_read() -> None:
     reader = sp.open(ORDERS_PATH, uids=["orders"], time_zone="America/New_York")
     assert (

@@ -65,6 +65,7 @@ SURFACES: list[tuple[Callable[..., Any], Any]] = [
     (SavepointWriter.new, NewSavepointOptions),
     (SavepointWriter.from_existing, ChangedSavepointOptions),
     (arrow.read_state, StateSnapshotOptions),
+    (SavepointReader.count, KeyedStateOptions),
     (SavepointReader.lookup, LookupOptions),
     (diff, DiffSnapshotOptions),
     (arrow.size_report, SnapshotOptions),
