@@ -91,7 +91,7 @@ def growth(
         operator without a row), ``job_id`` (null if the jobs followed one another), ``stored_as``, ``snapshots``, ``first_time``,
         ``last_time``, ``first_size``, ``last_size``, ``bytes_per_hour``, ``entries_estimate`` (of the last snapshot),
         ``entries_per_hour``, ``has_ttl``, ``key_groups``, ``grown_key_groups``, ``trend``, ``grows_without_bound`` and
-        ``evidence``, a sentence.
+        ``evidence``, a sentence. It names regional checkpoints, whose sizes are of several times.
 
         ``trend`` is ``grows`` (1 to 4), ``slows down`` (not 4), ``varies`` (not 3), ``shrinks`` (the last size is more than 10 %
         below the first), ``steady`` or ``unknown`` (not 1). ``has_ttl``, ``key_groups`` and ``grown_key_groups`` are null unless
@@ -169,6 +169,7 @@ def _described(points: Sequence[_Row], at_least: int) -> _Row | None:
         "entries_per_hour": (entries[-1] - entries[0]) / span if known else None,
         "trend": trend(hours, sizes) if len(points) >= at_least and span > 0 else UNKNOWN,
         "paths": (first["path"], last["path"]),
+        "mixed": [point["checkpoint_id"] for point in points if point["reference_checkpoint_id"] is not None],
     }
 
 
@@ -240,6 +241,8 @@ def _sentence(row: _Row) -> Iterator[str]:
         yield "with time-to-live" if row["has_ttl"] else "without time-to-live"
     if row.get("key_groups"):
         yield f"larger in {count_text(row['grown_key_groups'])} of {count_text(row['key_groups'])} key groups"
+    for number in row["mixed"]:
+        yield f"checkpoint {number} mixes several times"
 
 
 def _snapshots(number: int) -> str:

@@ -500,6 +500,7 @@ class SavepointBuild:
             self._changes_nothing(outcomes, operators),
             self._time_zone if any(map(has_dates_of_zone, outcomes, (o.changes for o in operators))) else None,
             self._unchecked,
+            tuple(filter(None, (d.source.mixed_times for d in self.drafts if d.source is not None))),
         )
 
     def _written(

@@ -12,6 +12,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.state_listing import operator_label, subtask_label
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.sql.naming import state_names
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.column_types import with_names
@@ -62,6 +63,11 @@ class SourceOperator:
     def is_copied(self) -> bool:
         """True if it is an operator of another snapshot than the source savepoint."""
         return self.access is not None
+
+    @property
+    def mixed_times(self) -> str:
+        """See :attr:`StoredOperator.mixed_times`."""
+        return StoredOperator(self.snapshot, self.operator).mixed_times
 
     @cached_property
     def handles(self) -> list[KeyedHandle]:

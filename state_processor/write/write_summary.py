@@ -101,6 +101,7 @@ class WriteSummary:
     operators equals the state of the source savepoint, because nothing was to be changed, or because keys to delete are not
     there. ``time_zone`` is the zone of ``SQL_DATE`` and ``SQL_TIME`` that were written, ``None`` if no changed state has them.
     ``unchecked`` is what was not checked against ``flink_version``, because code of the job or of connectors reads it.
+    ``mixed_times`` names operators whose state is of several times, because the source savepoint is a regional checkpoint.
     """
 
     path: str
@@ -112,6 +113,7 @@ class WriteSummary:
     is_copy: bool = False
     time_zone: str | None = None
     unchecked: tuple[str, ...] = ()
+    mixed_times: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({redacted(self.path)!r})\n{self}"
@@ -145,6 +147,7 @@ class WriteSummary:
             yield "Nothing was changed: all state is that of the source savepoint"
         if self.unchecked:
             yield f"Not checked against flink_version, since code of jobs or connectors reads it: {', '.join(self.unchecked)}"
+        yield from (f"{note[0].upper()}{note[1:]}" for note in self.mixed_times)
         if self.removed_operators:
             yield f"Left out with all their state: {', '.join(self.removed_operators)}"
         for o in self.operators:

@@ -68,8 +68,8 @@ def application(followed: Followed, permission: Permission, limits: Limits) -> S
     async def answer(request: Request) -> Response:
         if request.url.path.rstrip("/") == f"/{BROWSE}":  # without state: the page sends the token with its requests
             return HTMLResponse(browser_page(), headers=_SAFE | {"Content-Security-Policy": browser_policy()})
-        if not permission.allows(request.headers.get("authorization"), request.headers.get("host")):
-            return _error(401, "Unauthorized", _unauthorized(permission), {"WWW-Authenticate": "Bearer"})
+        if refusal := _refusal(request, permission):
+            return _error(*refusal)
         segments = [unquote(part) for part in request.scope["raw_path"].decode("ascii").split("/")[1:]]
         match segments:
             case ["openapi.json"]:
@@ -99,6 +99,35 @@ def application(followed: Followed, permission: Permission, limits: Limits) -> S
         return Response(text.encode("utf-8", "replace"), status, {**_SAFE, **(headers or {})}, "application/json")
 
     return Starlette(routes=[Route("/{rest:path}", answer, methods=["GET"])])
+
+
+def _refusal(request: Request, permission: Permission) -> tuple[int, str, str, dict[str, str]] | None:
+    """Return status, kind, message and headers of the answer to a request that is refused; ``None`` if it is not."""
+    if not permission.allows(request.headers.get("authorization"), request.headers.get("host")):
+        return 401, "Unauthorized", _unauthorized(permission), {"WWW-Authenticate": "Bearer"}
+    problem = _malformed(request)
+    return (400, "BadRequest", problem, {"Connection": "close"}) if problem else None
+
+
+def _malformed(request: Request) -> str:
+    """Return why a request is refused; empty if it is not.
+
+    Whether a body ends where a proxy takes it to end is uncertain: no request has one (RFC 9112, 6.3 and 11.2).
+    """
+    if request.scope["http_version"] not in ("1.0", "1.1"):
+        return f"expected HTTP/1.0 or HTTP/1.1, found HTTP/{request.scope['http_version']}"
+    if "transfer-encoding" in request.headers or any(
+        set(length) != {"0"} for length in request.headers.getlist("content-length")
+    ):
+        return "expected a request without a body"
+    if len(request.headers.getlist("authorization")) > 1:
+        return "expected one header Authorization"
+    try:
+        for part in (request.scope["raw_path"], request.scope["query_string"]):
+            unquote(part.decode("ascii"), errors="strict")
+    except UnicodeDecodeError:
+        return "expected percent-encoded UTF-8"
+    return ""
 
 
 def _asked(followed: Followed, read: Read, snapshot: str | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from state_processor.applications.serving import answers
 from state_processor.applications.serving.following import READING, Followed, ServedSnapshot
 from state_processor.applications.serving.limits import Limits
 from state_processor.applications.serving.queries import QueryProcesses
+from state_processor.applications.serving.query_process import NOTES
 from state_processor.backends.analysis.entry_sizes import SIZE
 from state_processor.backends.read.schema_text import spark_ddl
 from state_processor.backends.read.state_access import TIMER_KIND
@@ -127,12 +128,12 @@ class Browsing:
         schema, batches = self._queries.run(served, sql)
         table = pa.Table.from_batches(_slice(batches, 0, _SQL_ROWS + 1), schema)
         batches.close()  # type: ignore[attr-defined]
-        return _page(table, _SQL_ROWS)
+        return _page(table, _SQL_ROWS) | {"notes": json.loads((schema.metadata or {}).get(NOTES, b"[]"))}
 
 
 def _number(given: Mapping[str, str], name: str, default: int, most: int) -> int:
     text = given.get(name, str(default))
-    if not text.isascii() or not text.isdigit() or int(text) > most:
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(most)) or int(text) > most:
         raise OptionError(f"{name}={text[:80]!r}: expected a number up to {most}")
     return int(text)
 

@@ -18,7 +18,9 @@ from state_processor.applications.serving.access import Permission
 from state_processor.applications.serving.following import READING, Followed, ServedSnapshot
 from state_processor.applications.serving.limits import BusyError, Limits, TimeLimitError
 from state_processor.applications.serving.queries import QueryProcesses
+from state_processor.applications.serving.query_process import with_notes
 from state_processor.backends.read.state_access import TIMER_KIND
+from state_processor.read.rows import Rows
 from state_processor.read.scans import StateRequest, StateScan
 from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.types.identifier import OperatorIdentifier
@@ -51,7 +53,7 @@ class Scan:
         example = '{"uid": "orders", "state": "total", "columns": ["key", "value"], "keys": ["amelia"]} or {"sql": "SELECT …"}'
         try:
             given = json.loads(command)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise OptionError(f"expected JSON such as {example}, found {command[:80]!r}") from None
         if not isinstance(given, dict) or not given.keys() <= _FIELDS or ("sql" in given) != (given.keys() == {"sql"}):
             raise OptionError(f"expected an object such as {example}, found {command[:80]!r}")
@@ -69,17 +71,23 @@ class Scan:
         if self.sql is not None:
             return queries.run(served, self.sql)
         scan = self._scan(served)
-        return scan.schema, scan.read()
+        return _schema_of(scan), scan.read()
 
     def schema(self, served: ServedSnapshot, queries: QueryProcesses) -> pa.Schema:
         """Return the columns."""
-        return self._scan(served).schema if self.sql is None else queries.columns(served, self.sql)
+        if self.sql is not None:
+            return queries.columns(served, self.sql)
+        return _schema_of(self._scan(served))
 
     def _scan(self, served: ServedSnapshot) -> StateScan:
         options = {**READING, **({} if self.columns is None else {"columns": self.columns})}
         options |= {} if self.keys is None else {"keys": self.keys}
         request = StateRequest(OperatorIdentifier.of(self.uid or ""), self.state, self.kind, None, options)
         return StateScan.of(request.find(served.snapshot), request)
+
+
+def _schema_of(scan: StateScan) -> pa.Schema:
+    return with_notes(scan.schema, Rows(scan.schema, scan.read, scan.notes).notes)
 
 
 class _Slot:
@@ -165,7 +173,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
             return flight.SchemaResult(self._schema(descriptor.command))
 
     def do_get(self, context: Any, ticket: flight.Ticket) -> flight.RecordBatchStream:
-        """Return the rows of a request. The metadata of the schema has the number of the checkpoint."""
+        """Return the rows of a request. The metadata of the schema has the number of the checkpoint, and notes."""
         with _clear_errors():
             scan, slot = Scan.parse(ticket.ticket), self._slot()
             try:

@@ -12,7 +12,7 @@ import re
 import resource
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import parent_process
@@ -41,6 +41,15 @@ _LOOK_SECONDS: Final = 0.1
 """Time between two looks at the memory, and at the server."""
 _DATA: Final = re.compile(r"VmData:\s*(\d+) kB")
 _RESIDENT_UNIT: Final = 1 if os.uname().sysname == "Darwin" else 1024
+
+
+NOTES: Final = b"notes"
+"""The key in the metadata of a schema of what the rows leave out: JSON, a list of sentences."""
+
+
+def with_notes(schema: pa.Schema, notes: Sequence[str]) -> pa.Schema:
+    """Return a schema whose metadata have notes; without a note, the same schema."""
+    return schema.with_metadata({**(schema.metadata or {}), NOTES: json.dumps(list(notes)).encode()}) if notes else schema
 
 
 @dataclass(frozen=True)
@@ -114,7 +123,8 @@ class _Opened:
         if query.sql is None:
             return
         result = session.execute(query.sql)
-        yield _message(_decoded(pa.RecordBatch.from_pylist([], result.schema)))
+        empty = _decoded(pa.RecordBatch.from_pylist([], result.schema))
+        yield _message(pa.RecordBatch.from_arrays(empty.columns, schema=with_notes(empty.schema, result.notes)))
         if not query.only_columns:
             for batch in result.batches:
                 yield from _messages(_decoded(batch))

@@ -110,3 +110,12 @@ def test_regional_checkpoints_name_the_earliest_checkpoint_that_they_have_state_
         assert {r["reference_checkpoint_id"] for r in rows} == {None, 1}
     assert cli.main(["history", str(tmp_path)]) == 0
     assert "checkpoint 2 mixes several times" in "".join(capsys.readouterr())
+
+
+def test_growth_names_regional_checkpoints(tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        take(tmp_path / JOB, number, {"amelia": number})
+    take_regional(tmp_path / JOB, 2, earlier=1)
+    evidence = {row["operator_uid"]: row["evidence"] for row in sp.growth(tmp_path, at_least=3).to_pylist()}
+    assert evidence[UID].endswith(", checkpoint 2 mixes several times")
+    assert [uid for uid, text in evidence.items() if "several times" in text] == [UID]

@@ -17,6 +17,7 @@ import pytest
 
 import state_processor as sp
 from tests.state_processor.samples import FIXTURES
+from tests.state_processor.written_checkpoints import UID, take, take_regional
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -255,3 +256,20 @@ def test_the_sink_reads_uids_once(spark: SparkSession, tmp_path: Path) -> None:
     sink.options(uid="orders", state="total", base=str(source), uids=path).save(str(tmp_path / "new"))
     totals = sp.arrow.read_state(tmp_path / "new", "orders", "total", uids=["orders"], keys=["amelia"]).read_all()
     assert totals["value"].to_pylist() == [1]
+
+
+def test_the_summary_names_a_source_that_mixes_several_times(tmp_path: Path) -> None:
+    """A regional checkpoint: the new savepoint has values of both times."""
+    for number in (1, 2):
+        take(tmp_path, number, {"amelia": number})
+    mixed = take_regional(tmp_path, 2, earlier=1)
+    expected = f"checkpoint 2 in {mixed} mixes several times: 1 of 2 subtasks of operator 'orders' have the state of checkpoint 1"
+    updated = sp.arrow.SavepointWriter.from_existing(mixed).update_keyed_state(UID, "total", [{"key": "amelia", "value": 5}])
+    summary = updated.write(tmp_path / "updated")
+    (note,) = summary.mixed_times
+    assert note.startswith(expected)
+    assert f"C{expected[1:]}" in str(summary)
+    copied = sp.arrow.SavepointWriter.new().copy_operator(mixed, UID).write(tmp_path / "copied")
+    assert copied.mixed_times == summary.mixed_times
+    removed = sp.arrow.SavepointWriter.from_existing(mixed).remove_operator(UID).write(tmp_path / "removed")
+    assert removed.mixed_times == ()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from http.client import HTTPConnection
 
 import pytest
@@ -73,3 +75,73 @@ def test_the_second_request_has_to_come_whole(address: tuple[str, int]) -> None:
     with socket.create_connection(address, timeout=60) as connection:
         connection.sendall(REQUEST + REQUEST[:-10])
         assert received(connection).count(b"200 OK") == 1
+
+
+HEAD = b"Host: 127.0.0.1\r\nConnection: close\r\n"
+SMUGGLED = b"0\r\n\r\nGET /operators HTTP/1.1\r\n" + HEAD + b"\r\n"
+ATTACKS: dict[str, tuple[bytes, int]] = {
+    "a large header": (b"GET /operators HTTP/1.1\r\n" + HEAD + b"X: " + b"a" * (1 << 20), 400),
+    "many headers": (b"GET /operators HTTP/1.1\r\n" + HEAD + b"X: a\r\n" * 20_000, 400),
+    "HTTP/1.0 without a host": (b"GET /operators HTTP/1.0\r\n\r\n", 200),
+    "HTTP/1.0 of another host": (b"GET /operators HTTP/1.0\r\nHost: evil.example\r\n\r\n", 401),
+    "HTTP/1.1 without a host": (b"GET /operators HTTP/1.1\r\n\r\n", 400),
+    "two hosts": (b"GET /operators HTTP/1.1\r\nHost: evil.example\r\n" + HEAD + b"\r\n", 400),
+    "a folded host": (b"GET /operators HTTP/1.1\r\nHost: 127.0.0.1\r\n evil.example\r\nConnection: close\r\n\r\n", 401),
+    "a space behind a name": (b"GET /operators HTTP/1.1\r\nHost : 127.0.0.1\r\n\r\n", 400),
+    "HTTP/0.9": (b"GET /operators\r\n\r\n", 400),
+    "HTTP/2.0": (b"GET /operators HTTP/2.0\r\n" + HEAD + b"\r\n", 400),
+    "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
+    "two lengths": (b"GET /operators HTTP/1.1\r\n" + HEAD + b"Content-Length: 0\r\nContent-Length: 6\r\n\r\nSELECT", 400),
+    "the same length twice": (
+        b"GET /operators HTTP/1.1\r\n" + HEAD + b"Content-Length: 6\r\nContent-Length: 6\r\n\r\nSELECT",
+        400,
+    ),
+    "a negative length": (b"GET /operators HTTP/1.1\r\n" + HEAD + b"Content-Length: -1\r\n\r\n", 400),
+    "no body": (b"GET /operators HTTP/1.1\r\n" + HEAD + b"Content-Length: 0\r\n\r\n", 200),
+    "a length and chunks": (
+        b"GET /operators HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n" + SMUGGLED,
+        400,
+    ),
+    "chunks": (b"GET /operators HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n" + SMUGGLED, 400),
+    "another encoding": (b"GET /operators HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: identity\r\n\r\n", 400),
+    "the URL of another host": (b"GET http://evil.example/operators HTTP/1.1\r\n" + HEAD + b"\r\n", 404),
+    "a path without a slash": (b"GET x/operators HTTP/1.1\r\n" + HEAD + b"\r\n", 404),
+    "a tunnel": (b"CONNECT evil.example:80 HTTP/1.1\r\n" + HEAD + b"\r\n", 404),
+    "another method": (b"DELETE /operators HTTP/1.1\r\n" + HEAD + b"\r\n", 405),
+    "a header in a path": (b"GET /operators/%0d%0aX-Injected:%201/states HTTP/1.1\r\n" + HEAD + b"\r\n", 404),
+    "a line feed in a path": (b"GET /operators/a\nX-Injected: 1/states HTTP/1.1\r\n" + HEAD + b"\r\n", 400),
+    "bytes in a path": (b"GET /operators/\xff/states HTTP/1.1\r\n" + HEAD + b"\r\n", 400),
+    "other bytes than UTF-8": (b"GET /operators/orders/keys/%ff HTTP/1.1\r\n" + HEAD + b"\r\n", 400),
+    "other bytes in a query": (b"GET /browse/key?uid=orders&key=%ff HTTP/1.1\r\n" + HEAD + b"\r\n", 400),
+    "two tokens": (b"GET /operators HTTP/1.1\r\n" + HEAD + b"Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n", 400),
+    "a number of 5,000 digits": (
+        b"GET /browse/rows?uid=orders&state=total&offset=" + b"9" * 5000 + b" HTTP/1.1\r\n" + HEAD + b"\r\n",
+        400,
+    ),
+    "a deep key": (b"GET /operators/orders/keys/" + b"%5B" * 15_000 + b" HTTP/1.1\r\n" + HEAD + b"\r\n", 404),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_requests_that_are_not_as_they_should_be(address: tuple[str, int], attack: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server answers and closes the connection at once. What follows on the connection is not a request."""
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 600)
+    sent, status = ATTACKS[attack]
+    with socket.create_connection(address, timeout=300) as connection:
+        with suppress(ConnectionError):  # the answer came before the end of the request
+            connection.sendall(sent)
+        answer = received(connection)
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert b"X-Injected" not in answer.partition(b"\r\n\r\n")[0]
+
+
+def test_pipelined_requests_are_answered_in_their_order(address: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 600)
+    paths = [f"/operators/missing-{number}/states" for number in range(50)]
+    requests = b"".join(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode() for path in paths)
+    with socket.create_connection(address, timeout=300) as connection:
+        connection.sendall(requests + b"GET /operators HTTP/1.1\r\n" + HEAD + b"\r\n")
+        answer = received(connection)
+    assert re.findall(rb"no operator '(missing-\d+)'", answer) == [path.split("/")[2].encode() for path in paths]
+    assert answer.count(b"HTTP/1.1 ") == 51

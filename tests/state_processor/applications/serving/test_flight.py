@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -15,12 +17,14 @@ import pytest
 from pyarrow import flight
 
 import state_processor as sp
+from state_processor.applications.serving import flight as of_flight
 from state_processor.applications.serving.access import Permission
 from state_processor.applications.serving.flight import CHECKPOINT_ID, FlightServer
 from state_processor.applications.serving.following import Followed
 from state_processor.applications.serving.limits import Limits
+from state_processor.applications.serving.query_process import NOTES
 from tests.state_processor.applications.serving.checkpoints import KEYS, TOKEN, remove_checkpoint, write_checkpoint
-from tests.state_processor.samples import ORDERS_PATH
+from tests.state_processor.samples import ORDERS_PATH, WINDOWS_PATH
 from tests.waiting import join, wait_until
 
 
@@ -28,6 +32,7 @@ from tests.waiting import join, wait_until
 class Served:
     client: flight.FlightClient
     followed: Followed
+    port: int
 
     def ask(self, options: Any = None, **request: Any) -> pa.Table:
         return self.client.do_get(flight.Ticket(json.dumps(request).encode()), options).read_all()
@@ -38,7 +43,7 @@ def served(path: str, limits: Limits | None = None, token: str | None = None) ->
     followed = Followed(path, {})
     permission = Permission.of("127.0.0.1", token)
     with FlightServer(("127.0.0.1", 0), followed, permission, limits or Limits()) as server:
-        yield Served(flight.connect(f"grpc://127.0.0.1:{server.port}"), followed)
+        yield Served(flight.connect(f"grpc://127.0.0.1:{server.port}"), followed, server.port)
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +57,23 @@ def test_columns_and_keys_are_selected(orders: Served) -> None:
     assert found.to_pylist() == [{"value": 3950}]
     assert found.schema.metadata[CHECKPOINT_ID] == b"1"
     assert orders.ask(uid="orders").num_rows == 50
+
+
+def test_answers_name_the_states_that_they_leave_out() -> None:
+    """Also without the column ``key``, whose comment has the note."""
+    expected = "a row for each key does not have the states of windows and other namespaces: 'window-contents'"
+    names = [name for name in sp.arrow.read_state(WINDOWS_PATH, "session-process").schema.names if name != "key"]
+    requests: list[dict[str, Any]] = [
+        {"uid": "session-process"},
+        {"uid": "session-process", "columns": names},
+        {"sql": 'SELECT count(*) AS n FROM "session-process"'},
+    ]
+    with served(WINDOWS_PATH, Limits(seconds=300)) as server:
+        for request in requests:
+            descriptor = flight.FlightDescriptor.for_command(json.dumps(request).encode())
+            for schema in (server.ask(**request).schema, server.client.get_flight_info(descriptor).schema):
+                assert any(expected in note for note in json.loads(schema.metadata[NOTES])), request
+        assert NOTES not in server.ask(uid="session-process", state="window-contents", columns=["list_value"]).schema.metadata
 
 
 def test_flights_are_the_states(orders: Served) -> None:
@@ -87,6 +109,12 @@ def test_errors(orders: Served, request_: dict[str, Any], message: str) -> None:
     with pytest.raises(flight.FlightError, match=message) as caught:
         orders.ask(**request_)
     assert "Traceback" not in str(caught.value)
+
+
+@pytest.mark.parametrize("ticket", [b"[" * 100_000, b"\xff", b'{"uid": ' * 50_000, b"9" * 5000])
+def test_tickets_that_are_not_requests(orders: Served, ticket: bytes) -> None:
+    with pytest.raises(flight.FlightServerError, match="OptionError: expected "):
+        orders.client.do_get(flight.Ticket(ticket))
 
 
 def test_rows_and_time_are_limited() -> None:
@@ -156,19 +184,37 @@ def test_queries_while_checkpoints_are_replaced(tmp_path: Path) -> None:
     assert len(seen) > 1
 
 
-def test_a_client_that_does_not_read_gives_its_place_back() -> None:
-    limits = Limits(rows=1 << 40, seconds=1, parallel=1)
-    with served(ORDERS_PATH, limits) as server:
+def test_a_client_that_does_not_read_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[Callable[[], None]] = []
+
+    class Timer:
+        """A timer whose time comes when the test calls its function."""
+
+        def __init__(self, _: float, function: Callable[[], None]) -> None:
+            limits.append(function)
+
+        def start(self) -> None: ...
+
+        def cancel(self) -> None: ...
+
+    monkeypatch.setattr(of_flight, "threading", SimpleNamespace(Timer=Timer, Semaphore=threading.Semaphore))
+    with served(ORDERS_PATH, Limits(rows=1 << 40, seconds=300, parallel=1)) as server:
         unread = server.client.do_get(flight.Ticket(b'{"sql": "SELECT * FROM range(100000000)"}'))
-
-        def is_answered() -> bool:
-            try:
-                return server.ask(uid="orders", state="total").num_rows == 50
-            except flight.FlightUnavailableError:
-                return False
-
-        wait_until(is_answered, "a place is free")
+        (end,) = limits
+        end()
+        assert server.ask(uid="orders", state="total").num_rows == 50
         unread.cancel()
+
+
+def test_connections_that_send_a_part_of_a_call_are_in_nobodys_way() -> None:
+    """The beginning of HTTP/2, with and without an unfinished call."""
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+    unfinished = bytes([0, 0, 10, 1, 0, 0, 0, 0, 1]) + b"half"
+    with served(ORDERS_PATH, Limits(seconds=300)) as server, ExitStack() as stack:
+        for part in (b"", preface, preface + unfinished) * 50:
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            connection.sendall(part)
+        assert server.ask(uid="orders", state="total").num_rows == 50
 
 
 def test_questions_about_columns_take_a_place() -> None:
