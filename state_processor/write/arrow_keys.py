@@ -85,6 +85,8 @@ def check_comparable(earlier: pa.DataType, column: str, later: pa.DataType) -> N
 def _codes(column: pa.ChunkedArray) -> Numbers:
     """Return small numbers that are equal where values are the same."""
     type_ = column.type
+    if pa.types.is_null(type_):
+        return np.zeros(len(column), dtype=np.int64)
     if pa.types.is_floating(type_):
         bits = np.asarray(column.cast(pa.float64()).fill_null(0.0)).view(np.int64)
         column = pa.chunked_array([pa.array(bits, mask=np.asarray(column.is_null()))])

@@ -20,6 +20,7 @@ from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.late import pc
 from state_processor.types.state_specs import EVENT_TIME, USER_TIMERS
 from state_processor.write.arrow_keys import check_comparable, key_numbers, shared_key_numbers
+from state_processor.write.row_columns import later_message
 from state_processor.write.row_protocol import TIMESTAMP_MS, ColumnNames
 
 _BATCH_ROWS: Final = 1 << 19
@@ -62,6 +63,46 @@ class _Stream:
         return opened()
 
 
+class SharedMemory:
+    """Digest of the memory of a table, which its owner may change: arrays of NumPy are columns of Arrow without a copy.
+
+    Parameters
+    ----------
+    table
+        The table as a user gives it.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self._digest = _digest(table)
+        self._message = later_message(
+            "the rows were changed after they were given: the memory of the table, such as that of an array of NumPy, has other "
+            "contents now. Give a copy, or change it when the savepoint is written"
+        )
+
+    def check(self, table: pa.Table) -> None:
+        """Refuse a table with other contents.
+
+        Raises
+        ------
+        OptionError
+            If its memory was changed.
+        """
+        if _digest(table) != self._digest:
+            raise OptionError(self._message)
+
+
+def _digest(table: pa.Table) -> bytes:
+    """Return the digest of the buffers of a table: 20 GB in a second. Streams of Arrow do not tell which ones can change."""
+    import xxhash
+
+    chunks = (chunk for column in table.columns for chunk in column.chunks)
+    buffers = {b.address: b for chunk in chunks for b in chunk.buffers() if b is not None}
+    state = xxhash.xxh3_128()
+    for buffer in buffers.values():
+        state.update(buffer)
+    return state.digest()
+
+
 class ArrowRows:
     """Rows of a table or a stream; see :class:`~state_processor.write.row_protocol.Rows`.
 
@@ -74,13 +115,18 @@ class ArrowRows:
         The rows.
     columns
         The columns to take, by the names that they get; by default all.
+    memory
+        What the memory of a table has to be when its rows are read; by default as it is now.
     """
 
     case_sensitive: Final = True
 
-    def __init__(self, source: pa.Table | _Stream, columns: ColumnNames | None = None) -> None:
+    def __init__(
+        self, source: pa.Table | _Stream, columns: ColumnNames | None = None, memory: SharedMemory | None = None
+    ) -> None:
         self._source = source
         self._columns = columns
+        self._memory = SharedMemory(source) if memory is None and isinstance(source, pa.Table) else memory
 
     @classmethod
     def of(cls, given: Any) -> ArrowRows:
@@ -132,6 +178,7 @@ class ArrowRows:
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield batches of some columns, of at most half a million rows."""
         names = self._columns or {name: name for name in columns}
+        self._check_memory()
         batches = self._source.to_batches(_BATCH_ROWS) if isinstance(self._source, pa.Table) else self._source.batches()
         for batch in batches:
             yield pa.RecordBatch.from_arrays([batch.column(names[column]) for column in columns], names=list(columns))
@@ -139,14 +186,20 @@ class ArrowRows:
     def select(self, columns: ColumnNames) -> ArrowRows:
         """Return some columns under other names."""
         names = self._columns
-        return ArrowRows(self._source, {n: names[c] for n, c in columns.items()} if names is not None else dict(columns))
+        taken = {n: names[c] for n, c in columns.items()} if names is not None else dict(columns)
+        return ArrowRows(self._source, taken, self._memory)
 
     def to_arrow(self) -> pa.Table:
         """Return all rows."""
+        self._check_memory()
         table = self._source if isinstance(self._source, pa.Table) else self._source.table()
         if self._columns is None:
             return table
         return pa.Table.from_arrays([table.column(c) for c in self._columns.values()], names=list(self._columns))
+
+    def _check_memory(self) -> None:
+        if self._memory is not None and isinstance(self._source, pa.Table):
+            self._memory.check(self._source)
 
     def of_values(self, values: pa.Array) -> ArrowRows:
         """Return rows with one column ``value``."""

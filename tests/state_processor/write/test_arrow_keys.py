@@ -35,6 +35,8 @@ def test_numbers_are_equal_where_keys_are(rows: list[tuple[int, str | None]]) ->
         ([{"x": 1, "y": ["a"]}, {"x": 1, "y": []}, {"x": 1, "y": ["a"]}], POINT, [0, 1, 0]),
         ([{"x": 1, "y": 0.0}, {"x": 1, "y": -0.0}, None, {"x": None, "y": None}, None], ROW, [0, 1, 2, 3, 2]),
         ([b"a", None, b"a", None], pa.binary(), [0, 1, 0, 1]),
+        ([None, None], pa.null(), [0, 0]),
+        ([], pa.null(), []),
     ],
 )
 def test_values_of_many_types(values: list[Any], type_: pa.DataType, numbers: list[int]) -> None:
