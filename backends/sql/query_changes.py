@@ -160,7 +160,8 @@ class QueryChanges:
         if node.kind not in _CHANGES:
             members = _other_members(node, alike[0])
             what = f"does something else ({members})" if members else "has other input"
-            return f"{label(alike[0])} of the new plan {what}; such state can only be kept unchanged"
+            content = _CONTENTS.get(node.kind, "such state can only be kept unchanged")
+            return f"{label(alike[0])} of the new plan {what}; {content}"
         return self._difference(ChangedNode(node, self._before), ChangedNode(alike[0], self._after))
 
     def _difference(self, old: ChangedNode, new: ChangedNode) -> str:
@@ -238,6 +239,11 @@ def _check_ttl(old: PlanNode, new: PlanNode) -> None:
 
 
 _SHORT: Final = 40
+
+_CONTENTS: Final = {
+    "match": "the state has the rows that the old pattern has matched, which stay matched: it can only be kept unchanged",
+}
+"""What operators without known changes keep, where a general sentence is not enough."""
 
 _OTHER_SHAPES: Final[Mapping[tuple[str, str], str]] = {
     ("global-group-aggregate", "group-aggregate"): "the new query aggregates in one phase; its accumulators differ",

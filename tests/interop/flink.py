@@ -127,7 +127,7 @@ def pipelines(version: str, requests: Sequence[Mapping[str, Any]]) -> list[dict[
 
     Returns
     -------
-        The ``savepoint`` that each wrote, and what it ``emitted``; or the ``error``.
+        The ``savepoint`` that each wrote, and its results, ``emitted``; or the ``error``.
 
     Raises
     ------

@@ -359,7 +359,7 @@ _AT = {"asynchronous": True}
 
 
 def _native(*backends: str) -> dict[str, Any]:
-    """Return the backends of a pair whose snapshots are native, as those of asynchronous state are."""
+    """Return the backends of a pair whose snapshots are native, like all snapshots of asynchronous state."""
     return {"backends": backends * 2 if len(backends) == 1 else backends, "format": "native"}
 
 
@@ -376,6 +376,7 @@ _SHRINKING = state("s", "VALUE", _pojo("Shrunk"), _entry(_B))
 _GROWN = state("s", "VALUE", _pojo("Grown"), _entry({**_B, "c": 0}))
 _SHRUNK = state("s", "VALUE", _pojo("Shrunk"), _entry({"a": 1}))
 _LATE = {**_TIMERS, "kind": "PROCESSING_TIMER", "entries": [{"key": "a", "timestamp": 4_102_444_800_000}]}
+_HEAP_TIMERS = {"state.backend.rocksdb.timer-service.factory": "HEAP"}
 _DOGS: tuple[Mapping[str, str], Mapping[str, str]] = (
     {},
     {"pipeline.registered-pojo-types": f"{PACKAGE}.Dog", "pipeline.serialization-config": f"{PACKAGE}.Dog: {{type: pojo}}"},
@@ -399,7 +400,7 @@ RECORD_PAIRS = (
     Pair("a record in a list of the operator shrinks", *_of("OPERATOR_LIST", _pojo("Narrower"), [_B], None)),
     Pair("a record that is the key of a map grows", *_of("MAP", "LONG", _entry([[{"a": 1}, 2]]), map_key_type=_pojo("Place"))),
 )
-"""Pairs with Java records, which are POJOs since Flink 1.19."""
+"""Pairs with Java records: they are POJOs since Flink 1.19."""
 
 SUBCLASS_PAIRS = (
     Pair("a subclass stays", *_same(_pojo("Animal"), _subclass("Dog"))),
@@ -430,6 +431,22 @@ SUBCLASS_PAIRS = (
     ),
     Pair("time-to-live is added to a POJO that grows", operator(_GROWING), operator(_GROWING | {"ttl": True, "entries": []})),
     Pair("time-to-live is dropped from a POJO that shrinks", operator(_SHRINKING | {"ttl": True}), operator(_SHRUNK)),
+    Pair("timers on the heap stay", *(operator(LONG, _TIMERS),) * 2, **_native("rocksdb"), settings=(_HEAP_TIMERS, _HEAP_TIMERS)),
+    Pair(
+        "timers move from the heap into RocksDB",
+        *(operator(LONG, _TIMERS),) * 2,
+        **_native("rocksdb"),
+        settings=(_HEAP_TIMERS, {}),
+    ),
+    Pair(
+        "timers move from RocksDB to the heap", *(operator(LONG, _TIMERS),) * 2, **_native("rocksdb"), settings=({}, _HEAP_TIMERS)
+    ),
+    Pair(
+        "timers move from the heap of RocksDB to a heap",
+        *(operator(LONG, _TIMERS),) * 2,
+        backends=("rocksdb", "hashmap"),
+        settings=(_HEAP_TIMERS, {}),
+    ),
 )
 """Pairs with subclasses, timers, and types that programmers exchange."""
 

@@ -1,7 +1,7 @@
 """Pairs of pipelines of Flink's own operators: windows, timers, patterns, joins, sinks and sources.
 
-The old pipeline writes a savepoint. Real Flink goes on from it with the old pipeline, and with the new one. If the new one does
-not emit what the old one emits, it has lost or changed state. ``python -m tests.interop.pipeline_pairs`` tries all pairs, and
+The old pipeline writes a savepoint. Real Flink goes on from it with the old pipeline, and with the new one. If the new one lacks
+results of the old one, it has lost or changed state. ``python -m tests.interop.pipeline_pairs`` tries all pairs, and
 prints a table.
 """
 
@@ -32,7 +32,7 @@ class PipelinePair:
     old: str
     new: str
     anonymous: bool = False
-    """Whether operators have no uids."""
+    """Whether operators lack uids."""
 
 
 _WINDOW = "window tumbling"
@@ -109,7 +109,7 @@ def without_uids(pairs: Sequence[PipelinePair]) -> list[PipelinePair]:
 
 @dataclass(frozen=True)
 class Result:
-    """The report of the check, and what the old and the new pipeline emitted after the savepoint."""
+    """The report of the check, and the results of the old and of the new pipeline after the savepoint."""
 
     pair: str
     version: str

@@ -17,7 +17,7 @@ SAMPLE = ("windows stay", "tumbling windows become sessions", "windows get a tri
 
 @pytest.mark.parametrize("version", (*VERSIONS, UPGRADE) if EVERY_CASE else VERSIONS[-1:])
 def test_verdicts_on_pipelines(version: str, tmp_path: Path) -> None:
-    """The new pipeline emits what the old one would have emitted if the check says so."""
+    """The new pipeline has all results of the old one if the check says so."""
     pairs = [*ALL_PAIRS, *without_uids(ALL_PAIRS)] if EVERY_CASE else [pair for pair in ALL_PAIRS if pair.name in SAMPLE]
     backends = BACKENDS if EVERY_CASE else BACKENDS[:1]
     found = [result for backend in backends for result in results(pairs, version, backend, tmp_path / backend)]

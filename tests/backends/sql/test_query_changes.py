@@ -191,6 +191,12 @@ REFUSED: dict[str, tuple[str, str, Edit, str]] = {
         lambda plan: before(plan, "interval-join")[0].update(condition=LITERAL),
         r"interval-join.\d+. of the new plan has other input; such state can only be kept unchanged",
     ),
+    "the condition of a pattern": (
+        "match",
+        "match",
+        setting("match", "matchSpec", to={}),
+        r"match.\d+. of the new plan does something else .matchSpec.; the state has the rows that the old pattern has matched",
+    ),
     "the input of an OVER aggregate": (
         "over",
         "over-aggregate",
