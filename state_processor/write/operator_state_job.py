@@ -105,10 +105,10 @@ def _encode_broadcast(outcome: OperatorOutcome, state: BroadcastDescription, sta
     if not table.num_rows:
         return BroadcastBytes(state_id, 0, b"", is_new=True)
     keys, values = (table.column(i).combine_chunks() for i in (0, 1))
-    nulls = keys.null_count
-    if nulls:
-        raise InvalidRowError(f"{label}, state {state.name!r}: {nulls} of the keys are null")
     where = f"{label}, state {state.name!r}"
+    if keys.null_count:
+        row = int(np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))[0])
+        raise InvalidRowError(f"{where}: column key of row {row} is null; a key can't be null")
     with third_party_errors(where, parts=state.serializers.values()):
         stored = _stored(outcome, state)
         encode = encode_broadcast if not stored else partial(updated_broadcast, stored[0])
