@@ -387,7 +387,7 @@ def restore(
         for each request a dict with ``operators`` (as in expected.json, with every entry Flink found), ``plan`` (the graph of
         the job, as the REST interface shows it), ``savepoint`` (the one written, if asked for), ``snapshots`` (by format, if
         asked for) and ``fired`` (what timers and windows did before it),
-        or ``error`` (the exceptions, from the outermost to the cause).
+        or ``error`` (the exceptions, from the outermost to the cause) and ``trace`` (the same with their frames).
 
     Raises
     ------

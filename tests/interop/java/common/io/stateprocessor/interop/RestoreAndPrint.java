@@ -1,5 +1,7 @@
 package io.stateprocessor.interop;
 
+import java.io.PrintWriter;
+import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -93,7 +95,9 @@ public final class RestoreAndPrint {
                 answer.set("fired", Json.array(Fired.sorted()));
             }
         } catch (Exception refused) {
-            answer.put("error", chain(refused));
+            StringWriter trace = new StringWriter();
+            refused.printStackTrace(new PrintWriter(trace));
+            answer.put("error", chain(refused)).put("trace", trace.toString());
         }
         return answer;
     }
