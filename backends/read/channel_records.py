@@ -164,7 +164,10 @@ class ChannelRecords:
         ------
         CorruptSnapshotError
             The buffers do not hold records of the type. The message names the channel.
+        MissingFileError
+            The directory has another snapshot since the channels were opened.
         """
+        self._snapshot.check_plan()
         yield pa.RecordBatch.from_pylist([], self.schema)
         for channel in self._channels:
             yield from self._rows(channel)

@@ -96,7 +96,10 @@ def open_stream(rows: Any) -> pa.RecordBatchReader:
     OptionError
         If the stream was read before, or can't be opened.
     """
-    starts_again = hasattr(rows, "__len__") or getattr(rows, "starts_again", False)
+    if getattr(rows, "starts_again", False):
+        reader: pa.RecordBatchReader = rows.reader()  # an error of a read here stays as it is; a stream of C makes text of it
+        return reader
+    starts_again = hasattr(rows, "__len__")
     is_iterator = hasattr(rows, "__next__")
     if is_iterator and not starts_again:
         _refuse_read(rows)

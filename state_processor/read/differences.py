@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from logging import getLogger
@@ -97,9 +97,10 @@ class DifferencesReader:
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of all states that differ, as JSON, in one batch at least."""
+        _check_snapshots(self.differences)
         yield pa.RecordBatch.from_pylist([], TEXT_SCHEMA)
         for difference in self.differences:
-            yield from map(difference.as_text, difference.rows())
+            yield from map(difference.as_text, difference.batches())
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,11 @@ class StateDifference:
         return next((side.snapshot.threads for side in (self.old, self.new) if side is not None), None)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
+        """Check that both snapshots are the ones that were opened, and yield the rows that differ."""
+        _check_snapshots((self,))
+        yield from self.batches()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows that differ, in one batch at least."""
         empty = True
         for batch in read_all(self.reader.splits, self.reader.read, self._threads, watched=partial(progress, doing="reading")):
@@ -302,6 +308,13 @@ def _by_states(snapshot: Snapshot, operators: Mapping[str, OperatorState]) -> di
             shape = frozenset((name, v[0].kind, *map(str, v[0].serializers.values())) for name, v in states.items())
             found.setdefault(shape, []).append(uid_hash)
     return found
+
+
+def _check_snapshots(differences: Iterable[StateDifference]) -> None:
+    """See :meth:`Snapshot.check_plan`."""
+    sides = (side for difference in differences for side in (difference.old, difference.new) if side is not None)
+    for snapshot in {side.snapshot.directory: side.snapshot for side in sides}.values():
+        snapshot.check_plan()
 
 
 def with_bytes(differences: Sequence[StateDifference], rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -83,9 +83,21 @@ def _result(path: Path) -> Callable[[], Any]:
     return lambda: rows.read_all().to_pylist()
 
 
+def _difference(path: Path) -> Callable[[], Any]:
+    rows = sp.arrow.diff(
+        savepoint(path.parent / f"before {path.name} {len(list(path.parent.iterdir()))}", {"a": 5}), path, "op", "v"
+    )
+    return lambda: rows.read_all().to_pylist()
+
+
+def _differences(path: Path) -> Callable[[], Any]:
+    rows = sp.arrow.diff(savepoint(path.parent / f"before {path.name} {len(list(path.parent.iterdir()))}", {"a": 5}), path)
+    return lambda: rows.read_all().to_pylist()
+
+
 USES: Final = {
     use.__name__.strip("_").replace("_", " "): use
-    for use in (_rows, _stream, _reader, _look_up, _sizes, _types, _lazy_frame, _connection, _result)
+    for use in (_rows, _stream, _reader, _look_up, _sizes, _types, _lazy_frame, _connection, _result, _difference, _differences)
 }
 
 
@@ -98,6 +110,15 @@ def test_an_object_that_is_used_again_after_the_snapshot_was_replaced(use: str, 
     with pytest.raises(Exception, match=ENDED):  # libraries wrap errors in their own
         read()
     assert USES[use](path)() == USES[use](new)()
+
+
+def test_a_writer_says_why_the_rows_that_it_gets_can_not_be_read(tmp_path: Path) -> None:
+    path, new = savepoint(tmp_path / "snapshot", OLD), savepoint(tmp_path / "new", NEW)
+    rows = sp.arrow.read_state(path, "op", "v")
+    writer = sp.arrow.SavepointWriter.from_existing(new).update_keyed_state("op", "v", rows)
+    shutil.copytree(new, path, dirs_exist_ok=True)
+    with pytest.raises(sp.MissingFileError, match=ENDED):
+        writer.write(tmp_path / "written")
 
 
 @pytest.mark.parametrize("use", USES)
