@@ -20,6 +20,10 @@ from state_processor.types.identifier import OperatorIdentifier
 
 NewKind = Literal["VALUE", "LIST", "MAP", "REDUCING", "AGGREGATING"]
 
+_READ_ONLY_TABLES: Final = (
+    ". Tables of this format are read-only: Spark hands over no path for INSERT and CREATE TABLE … AS SELECT. Write "
+    'rows with df.write.format("flink-savepoint").mode("append").save(path)'
+)
 _OF_BASE: Final = ("replace", "path_mapping", "allow_paths", "plan", "uids")
 """Options about the source savepoint."""
 
@@ -74,7 +78,7 @@ class SinkOptions:
         """
         with entered(Door.DATA_SOURCE):
             values = parse_options(f"writing {SAVEPOINT_FORMAT}", WRITING_OPTIONS, options, allowed)
-            path, operator = required_path(options, "save"), named_operator(values)
+            path, operator = required_path(options, "save", _READ_ONLY_TABLES), named_operator(values)
             if "base" not in values:
                 check_given(values, _OF_BASE, f"with {spelled('base')}: add that")
         if operator is None:

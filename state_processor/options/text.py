@@ -72,8 +72,8 @@ def _gathered(option: Option, by_lower: Mapping[str, str]) -> dict[str, str]:
     return {option.name.lower(): json.dumps(entries)} if entries else {}
 
 
-def required_path(given: Mapping[str, str], method: str) -> str:
-    """Return the option ``path``. Spark sets it from an argument of the user's call.
+def required_path(given: Mapping[str, str], method: str, note: str = "") -> str:
+    """Return the option ``path``. Spark sets it from an argument of the user's call. A note extends the message.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def required_path(given: Mapping[str, str], method: str) -> str:
     for name, path in given.items():
         if name.lower() == "path":
             return path
-    raise OptionError(f"no path: pass the snapshot's directory to {method}(path)")
+    raise OptionError(f"no path: pass the snapshot's directory to {method}(path){note}")
 
 
 def check_option_names(given: Mapping[str, str], known: Collection[str], where: str) -> None:

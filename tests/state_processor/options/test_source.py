@@ -232,3 +232,9 @@ def test_keys_as_an_option_are_a_list(text: str) -> None:
 def test_modules_that_are_not_there() -> None:
     with pytest.raises(OptionError, match=r"serializers='no\.such\.module' can't be imported"):
         import_serializers(["no.such.module"])
+
+
+def test_writes_without_a_path_say_that_tables_are_read_only() -> None:
+    """Of ``INSERT INTO`` and ``CREATE TABLE … AS SELECT``, Spark hands over no path, even if the statement has one."""
+    with pytest.raises(OptionError, match=r"Tables of this format are read-only.*mode\(\"append\"\)\.save\(path\)"):
+        SinkOptions.parse({"uid": "orders"})
