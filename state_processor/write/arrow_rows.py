@@ -292,6 +292,7 @@ def _is_query(given: Any) -> bool:
 def _plain(table: pa.Table) -> pa.Table:
     """Return columns in the types that Spark would hand to the encoder: one sort of text, lists and moments."""
     plain = _plain_columns(table)
+    _refuse_infinity(plain)
     return pa.Table.from_arrays(plain.columns, schema=with_metadata_of(plain.schema, table.schema))
 
 
@@ -309,6 +310,26 @@ def _plain_columns(table: pa.Table) -> pa.Table:
                 f"column {name!r} is of Arrow type {column.type}, and can't become {type_}: {problem}; cast it"
             ) from problem
     return with_plain_columns(pa.Table.from_arrays(columns, names=table.column_names))  # elements of lists of a fixed size
+
+
+_INFINITY: Final = {pa.date32(): pa.int32(), pa.timestamp("us"): pa.int64(), pa.timestamp("us", "UTC"): pa.int64()}
+"""Types of dates and times, and of their numbers: the greatest and its negative are the infinity of DuckDB."""
+
+
+def _refuse_infinity(table: pa.Table) -> None:
+    """Refuse infinite dates and times: Flink would have dates of remote years."""
+    for field, column in zip(table.schema, table.columns, strict=True):
+        numbers = _INFINITY.get(field.type)
+        if numbers is None:
+            continue
+        greatest = (1 << (numbers.bit_width - 1)) - 1
+        infinite = pc.is_in(column.cast(numbers), pa.array([greatest, -greatest], numbers))
+        if pc.any(infinite).as_py():
+            row = pc.index(infinite, True).as_py()
+            raise InvalidRowError(
+                f"column {field.name!r} of row {row} is infinite, and dates and times of Flink are finite: filter these rows, or "
+                "write another date"
+            )
 
 
 _SHORT_OFFSETS: Final = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary(), pa.date64(): pa.date32()}

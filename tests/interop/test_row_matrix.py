@@ -374,7 +374,7 @@ def test_rows_restore_equal_or_are_refused(cell: str, outcome: Outcome) -> None:
 
 
 PLACES: Final = {
-    "null": r"column \S+ of row \d|column 'timestamp' is of Arrow type double",  # pandas has no null among whole numbers
+    "null": r"column \S+ of row \d|column 'timestamp' is of Arrow type double",  # pandas: floating point with a null
     "a null key": r"column key of row \d is null",
     "NaN": r"column 'timestamp' is of",
     "a missing column": r"there is no column '\w+'|row 1 does not have the column '\w+'",
@@ -383,7 +383,7 @@ PLACES: Final = {
     "no rows": r"the types of its columns are unknown|column 'key' is of",
     "a local time": r"column '\S+' is of",
 }
-"""What the refusal of an edge names: the column and, if it is one row that does not fit, the row or its key."""
+"""Parts of the refusal of an edge: the column and, if one row does not fit, the row or its key."""
 
 
 REFUSED_ALTHOUGH_RESTORABLE: Final = {

@@ -245,3 +245,13 @@ def test_changes_of_a_state_that_is_written_anew() -> None:
             change(sp.arrow.SavepointWriter.from_existing(ORDERS_PATH).with_ttl("orders", "total"))
     with pytest.raises(sp.NotFoundError, match="an earlier call removes the state 'total'"):
         sp.arrow.SavepointWriter.from_existing(ORDERS_PATH).remove_state("orders", "total").with_ttl("orders", "total")
+
+
+@pytest.mark.parametrize("type_", ["DATE", "TIMESTAMP", "TIMESTAMPTZ"])
+@pytest.mark.parametrize("value", ["infinity", "-infinity"])
+def test_infinite_dates_and_times(type_: str, value: str, tmp_path: Path) -> None:
+    flink = {"DATE": sp.Types.LOCAL_DATE(), "TIMESTAMP": sp.Types.LOCAL_DATE_TIME(), "TIMESTAMPTZ": sp.Types.INSTANT()}[type_]
+    rows = duckdb.sql(f"FROM (VALUES ('a', '2030-01-01'::{type_}), ('b', '{value}'::{type_})) AS t(key, value)")
+    writer = sp.arrow.SavepointWriter.new().with_keyed_state("op", rows, key_type=sp.Types.STRING(), states={"value": flink})
+    with pytest.raises(sp.InvalidRowError, match="column 'value' of row 1 is infinite"):
+        writer.write(tmp_path / "savepoint")

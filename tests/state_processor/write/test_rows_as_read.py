@@ -1,4 +1,4 @@
-"""Rows of every kind of state are written back exactly as they were read."""
+"""Rows of every kind of state are written back with the bytes of the source."""
 
 from __future__ import annotations
 
