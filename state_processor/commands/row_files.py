@@ -22,6 +22,10 @@ from state_processor.serializers.errors import InvalidRowError, MissingFileError
 STANDARD_INPUT: Final = STANDARD_OUTPUT
 
 
+FLAGS: Final = ("--rows", "--rows-format")
+"""The flags of the file and of its format."""
+
+
 def read_rows(path: str, form: str | None, types: Mapping[str, pa.DataType]) -> pa.Table:
     """Read the rows of a CSV, JSON, Parquet or Arrow file.
 
@@ -44,8 +48,8 @@ def read_rows(path: str, form: str | None, types: Mapping[str, pa.DataType]) -> 
         If it is not a file of this format, or a value is not one of the column's type.
     """
     if path == STANDARD_INPUT and form is None:
-        raise OptionError("standard input needs a format; choose the format with --format")
-    name, compression = (form or "", None) if path == STANDARD_INPUT else format_of(path, form)
+        raise OptionError(f"standard input needs a format; choose the format with {FLAGS[1]}")
+    name, compression = (form or "", None) if path == STANDARD_INPUT else format_of(path, form, FLAGS)
     try:
         data = sys.stdin.buffer.read() if path == STANDARD_INPUT else _content(path, compression)
         if name == "parquet":

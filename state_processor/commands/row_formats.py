@@ -100,7 +100,7 @@ FORMATS: Final = {
 _BY_SUFFIX: Final = {suffix: name for name, form in FORMATS.items() for suffix in form.suffixes}
 
 
-def format_of(path: str, asked: str | None) -> tuple[str, str | None]:
+def format_of(path: str, asked: str | None, flags: tuple[str, str] = ("-o", "--format")) -> tuple[str, str | None]:
     """Return the format and the compression of a file.
 
     Parameters
@@ -109,6 +109,8 @@ def format_of(path: str, asked: str | None) -> tuple[str, str | None]:
         The file; the suffix selects the format, in upper or lower case: ``.csv``, ``.csv.gz``.
     asked
         The format from the user, for files without a known suffix.
+    flags
+        The flags of the file and of the format.
 
     Raises
     ------
@@ -121,12 +123,14 @@ def format_of(path: str, asked: str | None) -> tuple[str, str | None]:
     if suffix in _OTHER_COMPRESSIONS or (named is None and asked is None):
         known = ", ".join(sorted(_BY_SUFFIX))
         found = f"the suffix {suffix} is unknown" if suffix else "the name does not have a suffix"
-        raise OptionError(f"-o {path}: {found}; use one of {known} (csv and json also with .gz or .zst), or --format")
+        raise OptionError(f"{flags[0]} {path}: {found}; use one of {known} (csv and json also with .gz or .zst), or {flags[1]}")
     if named is not None and asked not in (None, named):
-        raise OptionError(f"-o {path} --format {asked}: the suffix selects {named}; choose another name, or leave out --format")
+        raise OptionError(
+            f"{flags[0]} {path} {flags[1]} {asked}: the suffix selects {named}; choose another name, or leave out {flags[1]}"
+        )
     name = named or asked or ""
     if compression and not FORMATS[name].is_text:
-        raise OptionError(f"-o {path}: {name} compresses its columns itself; leave out {suffix}")
+        raise OptionError(f"{flags[0]} {path}: {name} compresses its columns itself; leave out {suffix}")
     return name, compression
 
 

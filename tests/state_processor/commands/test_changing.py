@@ -59,7 +59,12 @@ def test_rows_from_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     target = str(tmp_path / "new")
     command = ["update", ORDERS_PATH, target, "--uid", "orders", "--state", "total", "--rows", "-"]
     assert main(command) == BAD_INPUT
-    assert "standard input needs a format" in capsys.readouterr().err
+    assert "standard input needs a format; choose the format with --rows-format" in capsys.readouterr().err
+    (tmp_path / "rows.txt").write_text("key,value\n")
+    assert main([*command[:-1], str(tmp_path / "rows.txt")]) == BAD_INPUT
+    message = capsys.readouterr().err
+    assert message.startswith("state-processor: --rows ")
+    assert "choose the format with --rows-format" in message
     for more, expected in (([], {"amelia": 5, "someone": 7}), (["--delete", "--overwrite"], {})):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"key,value\namelia,5\nsomeone,7\n")))
         assert main([*command, "--rows-format", "csv", *more]) == 0
