@@ -35,6 +35,7 @@ _TITLES: Final = {
     "plan": "Planning",
     "lookup": "Look-ups",
     "scale": "Number of keys",
+    "listing": "Number of handles and checkpoints",
     "kernel": "First values of a new installation",
     "flink": "Flink's State Processor API",
     "ask": "Questions",

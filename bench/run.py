@@ -26,6 +26,7 @@ BENCHES = (
     "plan",
     "lookup",
     "scale",
+    "listing",
     "kernel",
     "flink",
     "ask",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, Final, Literal, get_args
 
 import pyarrow as pa
@@ -22,6 +23,8 @@ from state_processor.types.identifier import OperatorIdentifier
 SizesBy = Literal["state", "key_group", "subtask", "key"]
 
 _OPERATOR: Final = ("operator_uid", "operator_uid_hash")
+_BATCH: Final = 1024
+"""Tables of parts that are summed at once."""
 _GROUPED: Final = {"state": ("state_name", "state_kind"), "key_group": ("key_group",), "subtask": ("subtask",)}
 
 
@@ -104,15 +107,22 @@ class SizeReport:
 
     def merged(self, tables: Iterable[pa.Table]) -> pa.Table:
         """Return the report from the tables of its parts."""
-        found = list(tables)
         if self.by == "key":
+            found = list(tables)
             return largest(pa.concat_tables(found, promote_options="permissive"), self.top) if found else _NO_KEYS.empty_table()
         names = [*_OPERATOR, *_GROUPED[self.by]]
         schema = pa.schema([*(pa.field(n, pa.string()) for n in _OPERATOR), *PLACES])
-        grouped = pa.concat_tables([schema.empty_table(), *found]).group_by(names).aggregate([(ENTRIES, "sum"), (SIZE, "sum")])
-        summed = grouped.select([*names, f"{ENTRIES}_sum", f"{SIZE}_sum"]).rename_columns([*names, ENTRIES, SIZE])
+        summed, parts = _summed([schema.empty_table()], names), iter(tables)
+        while batch := [*islice(parts, _BATCH)]:  # there may be a million parts
+            summed = _summed([summed, *(table.select(summed.column_names) for table in batch)], names)
         in_order = summed.sort_by([(name, "ascending") for name in names])  # the order of groups differs each time
         return largest(in_order, self.top)
+
+
+def _summed(tables: Sequence[pa.Table], names: Sequence[str]) -> pa.Table:
+    """Return the entries and bytes of each group."""
+    grouped = pa.concat_tables(tables).group_by(names).aggregate([(ENTRIES, "sum"), (SIZE, "sum")])
+    return grouped.select([*names, f"{ENTRIES}_sum", f"{SIZE}_sum"]).rename_columns([*names, ENTRIES, SIZE])
 
 
 # Not a table: pyarrow imports pandas to make one.

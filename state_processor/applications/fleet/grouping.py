@@ -49,11 +49,13 @@ class JobSnapshots:
             (Mark(info, info.checkpoint_id or 0, _seconds(info)) for info in readable if _is_checkpoint(info)),
             lambda info: _files(info, access),
         )
-        newest = order.checkpoints[::-1]
-        for savepoint in sorted((info for info in readable if not _is_checkpoint(info)), key=_sort_key):
-            later = (i for i, info in enumerate(newest) if _sort_key(info) <= _sort_key(savepoint))
-            newest.insert(next(later, len(newest)), savepoint)
-        return newest
+        savepoints = sorted((info for info in readable if not _is_checkpoint(info)), key=_sort_key)
+        newest: list[SnapshotInfo] = []
+        for checkpoint in reversed(order.checkpoints):
+            while savepoints and _sort_key(savepoints[-1]) >= _sort_key(checkpoint):
+                newest.append(savepoints.pop())
+            newest.append(checkpoint)
+        return [*newest, *reversed(savepoints)]
 
 
 def jobs_of(snapshots: Iterable[SnapshotInfo]) -> list[JobSnapshots]:
