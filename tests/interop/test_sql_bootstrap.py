@@ -38,7 +38,7 @@ HISTORY = {
         "2,ada,ink,9223372036854775807,2147483647,32000,99999999.99,1.5,0.25,2024-01-01 00:00:02",
         "3,bob,pen,-7,3,1,,,,2024-01-01 00:00:03",
         "4,ada,pen,5,,7,12.34,-2.0,4,2024-01-01 00:00:00",
-        "5,cy,ink,,,,,,,2024-01-01 00:00:05.250",
+        "5,cy,ink,,,,,,,2024-01-01 00:00:05",
         "6,cy,,,2,,1.00,,,2024-01-01 00:00:06",
         "3,bob,pen,-7,3,1,,,,2024-01-01 00:00:03",
         "7,,pen,1,1,1,1.00,1,1,2024-01-01 00:00:06",
@@ -84,7 +84,7 @@ QUERIES = {
         " AVG(amount), AVG(pieces), AVG(price), AVG(ratio), AVG(share), MIN(amount), MAX(pieces), MIN(price), MAX(ratio),"
         " MIN(share), MAX(item), MIN(ts), COUNT(*) FILTER (WHERE amount > 4), SUM(amount) FILTER (WHERE item = 'pen'),"
         " MAX(CAST(ts AS DATE)), MIN(CAST(ts AS TIME)), MIN(amount > 4), MAX(CAST(item AS CHAR(2))), SUM(COALESCE(pieces, 0)),"
-        " MIN(CAST(ts AS TIMESTAMP_LTZ(3))), MIN(CAST(ts AS TIME(3)))",
+        " MIN(CAST(ts AS TIMESTAMP_LTZ(3))), MAX(CAST(ts AS TIME(3)))",
         "FROM events GROUP BY customer",
     ),
     "whole": ("COUNT(*), SUM(amount), MIN(pieces)", "FROM events"),
