@@ -41,11 +41,17 @@ from state_processor.spark.data_source_registration import format_of_read, regis
 from state_processor.spark.datasource import FlinkSavepointDataSource
 from state_processor.spark.planned_read import can_plan, planned_read
 from state_processor.spark.plots import SnapshotPlots
-from state_processor.spark.schemas import arrow_schema_of, spark_schema, spark_type, with_comments, with_types_of
+from state_processor.spark.schemas import (
+    arrow_schema_of,
+    spark_schema,
+    spark_type,
+    with_comments,
+    with_derived_times,
+    with_types_of,
+)
 from state_processor.spark.sizes import size_report
 from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import unwrap_spark_errors
-from state_processor.spark.timer_rows import with_derived_times
 from state_processor.types.identifier import OperatorIdentifier
 
 Uid: TypeAlias = str | OperatorIdentifier

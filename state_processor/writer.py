@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from os import PathLike
 from typing import Any, Unpack
 
 from pyspark.sql import SparkSession
 
-from state_processor.backends.sql.bootstrap import Input
+from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.sql.plan import CompiledPlan
-from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.options.access import SnapshotAccess, read_plan
 from state_processor.options.groups import ChangedSavepointOptions, NewSavepointOptions
 from state_processor.options.keywords import takes_options
 from state_processor.reader import SavepointReader
 from state_processor.spark.dataframe_rows import SparkRows, rows_of
 from state_processor.spark.engine import SparkEngine
-from state_processor.spark.migrated_rows import migrated_entries
-from state_processor.spark.query_rows import SparkQueryRows
 from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import lost_sessions
-from state_processor.types.state_specs import whole_type
+from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
-from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft
-from state_processor.write.migrated_rows import OPTIONS
+from state_processor.write.draft import DEFAULT_MAX_PARALLELISM
 from state_processor.write.query_methods import GivenPlan, QueryMethods, plan_text
-from state_processor.write.query_migration import MigratedState
-from state_processor.write.row_protocol import GivenRows
-from state_processor.write.state_writer import StateWriter
 
 
-class SavepointWriter(QueryMethods, StateWriter):
+class SavepointWriter(QueryMethods):
     """Writer of a savepoint (Flink: ``SavepointWriter``); made by :meth:`new` or :meth:`from_existing`.
 
     Rows are DataFrames of Spark. DataFrames of pandas and Polars, and tables and readers of Arrow, are accepted too; the driver
@@ -127,37 +120,22 @@ class SavepointWriter(QueryMethods, StateWriter):
     def _rows(self, given: Any) -> SparkRows:
         return rows_of(self._spark, given)
 
-    def _stored_rows(self, draft: OperatorDraft, new: KeyedDescription, *, metadata: bool) -> SparkRows:
-        snapshot, access, operator = self._build.reopened(draft)
-        reader = SavepointReader(self._spark, snapshot, access)
-        return SparkRows(
-            reader.read_keyed_state(
-                operator,
-                new.name,
-                schema={"value": whole_type(new)},
-                flatten=False,
-                metadata=metadata,
-                nanos="string",
-                row_kind=True,
-            )
-        )
-
-    def _migrated_rows(self, state: MigratedState) -> SparkRows:
-        operator, access = self._recorded(state.operator), replace(self._build.access, plan=None)
-        reader = SavepointReader(self._spark, self._build.open_source(access), access)
-        rows = reader.read_keyed_state(
-            operator, state.old.name, metadata=state.old.has_ttl, nanos=OPTIONS.nanos, row_kind=OPTIONS.row_kind
-        )
-        return SparkRows(migrated_entries(state, rows))
+    def _read(
+        self,
+        snapshot: Snapshot,
+        access: SnapshotAccess,
+        uid: OperatorIdentifier,
+        name: str,
+        schema: Any,
+        options: Mapping[str, Any],
+    ) -> SparkRows:
+        return SparkRows(SavepointReader(self._spark, snapshot, access).read_keyed_state(uid, name, schema=schema, **options))
 
     def _plan(self, plan: GivenPlan) -> CompiledPlan:
         given = plan_text(plan)
         is_file = not given.lstrip().startswith("{")
         access = self._access(given) if is_file else self._build.access
         return read_plan(given, access.storage())
-
-    def _query_rows(self, given: GivenRows, wanted: Input, time: str | None = None) -> SparkQueryRows:
-        return SparkQueryRows.of(rows_of(self._spark, given), wanted, time)
 
     def _engine(self) -> SparkEngine:
         return SparkEngine(self._spark)

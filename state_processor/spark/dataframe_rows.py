@@ -3,42 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import DataType
+from pyspark.sql.types import StructType
 
-from state_processor.backends.formats.row_shapes import LAST_ACCESS, LIST_INDEX, LIST_VALUE
-from state_processor.backends.write.entry_encoder import MAP_KEY, MAP_VALUE, VALUE
 from state_processor.options.given_tables import as_table
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.locks import cached_property
+from state_processor.spark.partition_tasks import HASH, OnBatches, OnKeys, PartitionTask, Step
 from state_processor.spark.same_keys import identity, quoted
 from state_processor.spark.schemas import spark_schema, typed_schema_of, with_types_of
 from state_processor.spark.task_errors import unwrap_spark_errors
-from state_processor.spark.timer_rows import timers
+from state_processor.spark.worker_package import send_package
 from state_processor.write.arrow_keys import check_comparable
-from state_processor.write.row_protocol import ColumnNames, GivenRows
+from state_processor.write.row_columns import named_later
+from state_processor.write.row_protocol import ColumnNames, GivenRows, Operation
 
 
 @dataclass(frozen=True)
 class SparkRows:
-    """Rows of a DataFrame; see :class:`~state_processor.write.row_protocol.Rows` for the methods."""
+    """Rows of a DataFrame; see :class:`~state_processor.write.row_protocol.Rows` for the methods.
 
-    frame: DataFrame
+    Parameters
+    ----------
+    given
+        The DataFrame.
+    task
+        What tasks do with its partitions first.
+    """
+
+    given: DataFrame
+    task: PartitionTask | None = None
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The rows."""
+        if self.task is None:
+            return self.given
+        send_package(self.given.sparkSession)
+        by_number = [f.col(quoted(name)).alias(f"column{i}") for i, name in enumerate(self.task.given.names)]
+        return self.given.select(*by_number).mapInArrow(self.task, _types_of(self.task.result))
 
     @cached_property
     def schema(self) -> pa.Schema:
         """Names and types of the columns."""
-        return typed_schema_of(self.frame.schema)
+        return typed_schema_of(self.given.schema) if self.task is None else self.task.result
 
     @property
     def case_sensitive(self) -> bool:
         """True if the session distinguishes names of columns that differ in case only."""
-        return self.frame.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
+        return self.given.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
 
     def select(self, columns: ColumnNames) -> SparkRows:
         """Return some columns under other names."""
@@ -51,30 +69,30 @@ class SparkRows:
 
     def of_values(self, values: pa.Array) -> SparkRows:
         """Return rows of the same session with one column ``value``, in one partition."""
-        return SparkRows(_frame_of(self.frame.sparkSession, pa.table({"value": values})).coalesce(1))
+        return SparkRows(_frame_of(self.given.sparkSession, pa.table({"value": values})).coalesce(1))
 
-    def explode_map(self, columns: ColumnNames) -> tuple[SparkRows, dict[str, str]]:
-        """Return a row per entry of a map."""
-        context = {n: c for n, c in columns.items() if n not in (VALUE, LAST_ACCESS)}
-        times = [f.col(LAST_ACCESS)] if LAST_ACCESS in columns else []
-        entry = f.posexplode(quoted(columns[VALUE])).alias("_place", MAP_KEY, MAP_VALUE)
-        rows = self.frame.select(*(f.col(quoted(c)) for c in context.values()), *times, entry)
-        if times and self.frame.schema[LAST_ACCESS].dataType.typeName() == "array":
-            rows = rows.withColumn(LAST_ACCESS, f.get(LAST_ACCESS, "_place"))
-        return SparkRows(rows), context | {n: n for n in (MAP_KEY, MAP_VALUE, *([LAST_ACCESS] if times else []))}
+    def on_batches(self, operation: Operation) -> SparkRows:
+        """Return the results of an operation on each batch. Operations that follow each other are one task."""
+        task = PartitionTask(self.schema, (), self.schema) if self.task is None else self.task
+        steps: tuple[Step, ...] = (*task.steps, OnBatches(named_later(operation)))
+        return SparkRows(self.given, replace(task, steps=steps, result=_result(operation, self.schema)))
 
-    def collect_lists(self, columns: ColumnNames) -> SparkRows:
-        """Return a row per key from a row per element; indexes of elements are checked when they are encoded."""
-        frame = self.frame
-        element = [LIST_INDEX, LIST_VALUE, *([LAST_ACCESS] if LAST_ACCESS in columns else [])]
-        by = {c: identity(frame, c) for n, c in columns.items() if n != LAST_ACCESS}
-        lists = _sort_elements(f.collect_list(f.struct(*element)), frame.schema[LIST_VALUE].dataType).alias("_elements")
-        taken = [f.col("_elements").getField(n).alias(as_) for n, as_ in ((LIST_INDEX, LIST_INDEX), (LIST_VALUE, VALUE))]
-        if LAST_ACCESS in columns:
-            taken.append(f.col("_elements").getField(LAST_ACCESS).alias(LAST_ACCESS))
-        groups = frame.groupBy(*(same.alias(f"_same_{i}") for i, same in enumerate(by.values())))
-        firsts = [f.first(quoted(c)).alias(c) for c in by]
-        return SparkRows(groups.agg(*firsts, lists).select(*map(quoted, by), *taken))
+    def by_key(self, columns: Sequence[str], operation: Operation, *, combines: bool = False) -> SparkRows:
+        """Return the results of an operation on all rows of a key."""
+        if combines:
+            return self.on_batches(operation)._shuffled(columns, operation, combines=True)  # few rows are shuffled
+        return self._shuffled(columns, operation, combines=False)
+
+    def _shuffled(self, columns: Sequence[str], operation: Operation, *, combines: bool) -> SparkRows:
+        key = f.xxhash64(*(identity(self.frame, c) for c in columns)) if columns else f.lit(0).cast("long")
+        by_hash = self.frame.withColumn(HASH, key).repartition(HASH).sortWithinPartitions(HASH)
+        step = OnKeys(named_later(operation), combines)
+        given = self.schema.append(pa.field(HASH, pa.int64()))
+        return SparkRows(by_hash, PartitionTask(given, (step,), _result(operation, self.schema)))
+
+    def numbered(self, name: str) -> SparkRows:
+        """Return the rows with numbers that grow in their order, in another column."""
+        return SparkRows(self.frame.withColumn(name, f.monotonically_increasing_id()))
 
     def once(self) -> SparkRows:
         """Return the rows in the storage of the executors. If an executor is lost, the write fails."""
@@ -96,10 +114,28 @@ class SparkRows:
         same = [identity(self.frame, c) == f.col(f"_later_{i}") for i, c in enumerate(columns)]
         return SparkRows(self.frame.join(later, same, "left_anti"))
 
-    def timers(self, key: str, *, has_namespaces: bool) -> tuple[SparkRows, list[tuple[str, str]]]:
-        """Return rows of timers; see :func:`~state_processor.spark.timer_rows.timers`."""
-        frame, queues = timers(self.frame, key, has_namespaces=has_namespaces)
-        return SparkRows(frame), queues
+    def with_matches(
+        self, name: str, key: Sequence[str], others: SparkRows, other_key: Sequence[str], matching_nulls: frozenset[int]
+    ) -> SparkRows:
+        """Return rows with the number of other rows that have the same key."""
+        rows, other = self.frame, others.frame
+        for column in (column for i, column in enumerate(other_key) if i not in matching_nulls):
+            other = other.where(f.col(quoted(column)).isNotNull())
+        same = {f"__other_{i}": identity(other, column) for i, column in enumerate(other_key)}
+        counts = other.select(*(column.alias(c) for c, column in same.items())).groupBy(*same)
+        counted = counts.agg(f.count("*").cast("int").alias(name))
+        matches = [identity(rows, column).eqNullSafe(f.col(c)) for column, c in zip(key, same, strict=True)]
+        joined = rows.join(counted, matches, "left") if matches else rows.join(counted, how="left")
+        return SparkRows(joined.withColumn(name, f.coalesce(f.col(name), f.lit(0))).drop(*same))
+
+
+def _result(operation: Operation, schema: pa.Schema) -> pa.Schema:
+    """Return the columns of the results, in the types that Spark has for them."""
+    return typed_schema_of(_types_of(operation(schema.empty_table()).schema))
+
+
+def _types_of(schema: pa.Schema) -> StructType:
+    return with_types_of(spark_schema(schema), schema)
 
 
 def rows_of(spark: SparkSession, given: GivenRows) -> SparkRows:
@@ -127,15 +163,4 @@ def _frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
     """Return a table as a DataFrame. Without a schema, Spark would take local times for times in the zone of the session."""
     if not table.num_rows:
         table = table.schema.empty_table()  # Spark refuses nested columns without a chunk
-    return spark.createDataFrame(table, with_types_of(spark_schema(table.schema), table.schema))
-
-
-def _sort_elements(elements: Column, type_: DataType) -> Column:
-    """Sort elements by index. Spark sorts structs by all of their fields, and maps are not comparable."""
-    if "map<" not in type_.simpleString():
-        return f.array_sort(elements)
-    return f.array_sort(elements, lambda one, other: f.signum(_index(one) - _index(other)).cast("int"))
-
-
-def _index(element: Column) -> Column:
-    return f.coalesce(element.getField(LIST_INDEX).cast("bigint"), f.lit(-1))
+    return spark.createDataFrame(table, _types_of(table.schema))

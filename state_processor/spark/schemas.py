@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
+from state_processor.backends.formats.entry_layouts import TIMESTAMP
+from state_processor.backends.formats.row_shapes import FIRES_AT
 from state_processor.backends.read.column_comments import COMMENT, comments_of
 from state_processor.read.read_types import METADATA
 from state_processor.spark.versions import UTC
+from state_processor.write.row_protocol import DERIVED_FROM
 
 _COMMENT: Final = COMMENT.decode()
 _TYPE: Final = METADATA.decode()
@@ -47,10 +51,18 @@ def with_types_of(schema: StructType, typed: pa.Schema) -> StructType:
 
 
 def typed_schema_of(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema for a schema of Spark, with the types that its columns were read with."""
-    types = {f.name: f.metadata[_TYPE].encode() for f in schema.fields if isinstance(f.metadata.get(_TYPE), str)}
-    fields = (f.with_metadata({METADATA: types[f.name]}) if f.name in types else f for f in arrow_schema_of(schema))
-    return pa.schema(list(fields))
+    """Return the Arrow schema for a schema of Spark, with the types that its columns were read with, and derived columns."""
+    fields = []
+    for field, arrow in zip(schema.fields, arrow_schema_of(schema), strict=True):
+        texts = {key: field.metadata.get(key.decode()) for key in (METADATA, DERIVED_FROM)}
+        metadata = {key: text.encode() for key, text in texts.items() if isinstance(text, str)}
+        fields.append(arrow.with_metadata(metadata) if metadata else arrow)
+    return pa.schema(fields)
+
+
+def with_derived_times(frame: DataFrame) -> DataFrame:
+    """Mark ``fires_at`` as derived from ``timestamp``, if it is among the columns of timers."""
+    return frame.withMetadata(FIRES_AT, {DERIVED_FROM.decode(): TIMESTAMP}) if FIRES_AT in frame.columns else frame
 
 
 def arrow_schema_of(schema: StructType) -> pa.Schema:

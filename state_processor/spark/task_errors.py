@@ -23,11 +23,10 @@ from pyspark.errors import PySparkException
 from state_processor import errors
 from state_processor.serializers.doors import Door, entered
 from state_processor.serializers.foreign_errors import describe
-from state_processor.write.row_columns import later_message
 
 _LOG: Final = getLogger("state_processor")
 _RAISED: Final = re.compile(r"(?:^|: )state_processor(?:\.\w+)*\.(\w+): ", re.MULTILINE)
-_JVM_TRACE: Final = re.compile(r"\n(?:\s+at |\s*JVM stacktrace|Driver stacktrace| SQLSTATE|\n)| SQLSTATE: P0001")
+_JVM_TRACE: Final = re.compile(r"\n(?:\s+at |\s*JVM stacktrace|Driver stacktrace| SQLSTATE|\n)")
 _NOT_INSTALLED: Final = "ModuleNotFoundError: No module named 'state_processor"
 _PUSHDOWN_IS_OFF: Final = "DATA_SOURCE_PUSHDOWN_DISABLED] KeyFilteringStateReader"
 _WORKER: Final = "pyspark.worker_util"
@@ -139,9 +138,3 @@ def translated(text: str) -> errors.StateProcessorError | None:
     if kind is None:
         return None
     return kind(_JVM_TRACE.split(text[places[0].end() :], maxsplit=1)[0].strip())  # type: ignore[no-any-return]
-
-
-def failure(message: str) -> str:
-    """Return an expression of Spark SQL that raises an ``InvalidRowError``, in this library's form of errors in tasks."""
-    text = f": state_processor.errors.InvalidRowError: {later_message(message)}".replace("\\", "\\\\").replace("'", "\\'")
-    return f"raise_error('{text}')"

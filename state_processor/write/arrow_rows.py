@@ -6,26 +6,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.formats.entry_layouts import NAMESPACE
-from state_processor.backends.formats.row_shapes import FIRES_AT, LAST_ACCESS, LIST_INDEX, LIST_VALUE
-from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
-from state_processor.backends.write.entry_encoder import MAP_KEY, MAP_VALUE, TIMESTAMP, VALUE
 from state_processor.options.given_tables import as_table, open_stream, with_plain_columns
 from state_processor.options.value_columns import columns_of_dictionaries
 from state_processor.read.read_types import with_metadata_of
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.late import pc
-from state_processor.types.state_specs import EVENT_TIME, USER_TIMERS
-from state_processor.write.arrow_keys import check_comparable, key_numbers, shared_key_numbers
+from state_processor.write.arrow_keys import check_comparable, shared_key_numbers
 from state_processor.write.row_columns import later_message
-from state_processor.write.row_protocol import TIMESTAMP_MS, ColumnNames
+from state_processor.write.row_protocol import ColumnNames, Operation
 
 _BATCH_ROWS: Final = 1 << 19
-_TIMES: Final = (TIMESTAMP, TIMESTAMP_MS, FIRES_AT)
-_QUEUE_DEFAULTS: Final = {DOMAIN: EVENT_TIME, SERVICE: USER_TIMERS}
 
 
 class _Stream:
@@ -205,36 +197,25 @@ class ArrowRows:
         """Return rows with one column ``value``."""
         return ArrowRows(pa.table({"value": values}))
 
-    def explode_map(self, columns: ColumnNames) -> tuple[ArrowRows, dict[str, str]]:
-        """Return a row per entry of a map."""
-        table = self.to_arrow().combine_chunks()
-        context = {n: c for n, c in columns.items() if n not in (VALUE, LAST_ACCESS)}
-        maps = _one_chunk(table.column(columns[VALUE]))
-        entries = maps.cast(pa.list_(pa.struct([(MAP_KEY, maps.type.key_type), (MAP_VALUE, maps.type.item_type)])))
-        rows, flat = pc.list_parent_indices(entries), pc.list_flatten(entries)
-        made = {c: table.column(c).take(rows) for c in context.values()}
-        made |= {MAP_KEY: flat.field(MAP_KEY), MAP_VALUE: flat.field(MAP_VALUE)}
-        if LAST_ACCESS in columns:
-            times = _one_chunk(table.column(columns[LAST_ACCESS]))
-            made[LAST_ACCESS] = pc.list_flatten(times) if pa.types.is_list(times.type) else times.take(rows)
-        named = {n: n for n in (MAP_KEY, MAP_VALUE, *([LAST_ACCESS] if LAST_ACCESS in columns else []))}
-        return ArrowRows(pa.table(made)), context | named
+    def on_batches(self, operation: Operation) -> ArrowRows:
+        """Return the results of an operation: on a table now, on the batches of a stream when these are read."""
+        if isinstance(self._source, pa.Table):
+            return ArrowRows(operation(self.to_arrow()))
+        schema = operation(self.schema.empty_table()).schema
+        return ArrowRows(_Stream(schema, lambda: pa.RecordBatchReader.from_batches(schema, self._changed(operation))))
 
-    def collect_lists(self, columns: ColumnNames) -> ArrowRows:
-        """Return a row per key from a row per element; indexes of elements are checked when they are encoded."""
+    def _changed(self, operation: Operation) -> Iterator[pa.RecordBatch]:
+        for batch in self.batches(self.schema.names):
+            yield from operation(pa.Table.from_batches([batch], self.schema)).to_batches()
+
+    def by_key(self, _columns: Sequence[str], operation: Operation, *, combines: bool = False) -> ArrowRows:
+        """Return the result of an operation on all rows."""
+        return ArrowRows(operation(self.to_arrow()))
+
+    def numbered(self, name: str) -> ArrowRows:
+        """Return the rows with their numbers in another column."""
         table = self.to_arrow()
-        by = [c for n, c in columns.items() if n != LAST_ACCESS]
-        keys = key_numbers([table.column(c) for c in by])
-        order = np.lexsort((_places(table.column(LIST_INDEX)), keys))
-        counts = np.bincount(keys, minlength=int(keys.max(initial=-1)) + 1)
-        bounds = pa.array(np.append(0, np.cumsum(counts)).astype(np.int32))
-        taken = pa.array(order)
-        firsts = taken.take(bounds[:-1])
-        made: dict[str, Any] = {c: table.column(c).take(firsts) for c in by}
-        elements = {LIST_INDEX: LIST_INDEX, VALUE: LIST_VALUE} | ({LAST_ACCESS: LAST_ACCESS} if LAST_ACCESS in columns else {})
-        for name, column in elements.items():
-            made[name] = pa.ListArray.from_arrays(bounds, _one_chunk(table.column(column).take(taken)))
-        return ArrowRows(pa.table(made))
+        return ArrowRows(table.append_column(name, pa.array(np.arange(len(table)))))
 
     def once(self) -> ArrowRows:
         """Return the rows in memory."""
@@ -254,34 +235,19 @@ class ArrowRows:
         old, new = shared_key_numbers([earlier.column(c) for c in columns], [later.column(c) for c in other_columns])
         return ArrowRows(earlier.filter(pa.array(~np.isin(old, new[new >= 0]))))
 
-    def timers(self, key: str, *, has_namespaces: bool) -> tuple[ArrowRows, list[tuple[str, str]]]:
-        """Return rows of timers with the columns ``timestamp``, ``domain`` and ``service``, and their services and domains.
-
-        Raises
-        ------
-        InvalidRowError
-            If a row lacks its domain or service, has two times, or has a namespace without a type.
-        """
-        table = self.to_arrow()
-        for name in (
-            n for n in _QUEUE_DEFAULTS if n in table.column_names and not pa.types.is_string(table.schema.field(n).type)
-        ):
-            raise InvalidRowError(f"timers: column {name!r} is of type {table.schema.field(name).type}, expected text")
-        if not has_namespaces and NAMESPACE in table.column_names and table.column(NAMESPACE).null_count < len(table):
-            raise InvalidRowError("timers: column 'namespace' has values, but no type: name it by namespace=")
-        times = _timer_times(table, key)
-        if TIMESTAMP not in times:
-            table = table.append_column(TIMESTAMP, next(iter(times.values())))
-        for name, value in _QUEUE_DEFAULTS.items():
-            if name not in table.column_names:
-                table = table.append_column(name, pa.repeat(value, len(table)))
-        queues = table.select([SERVICE, DOMAIN]).group_by([SERVICE, DOMAIN]).aggregate([]).to_pylist()
-        for queue in queues:
-            if None in queue.values():
-                raise InvalidRowError(
-                    f"timers: a row has the domain {queue[DOMAIN]!r} and the service {queue[SERVICE]!r}, which can't be null"
-                )
-        return ArrowRows(table), sorted((queue[SERVICE], queue[DOMAIN]) for queue in queues)
+    def with_matches(
+        self, name: str, key: Sequence[str], others: ArrowRows, other_key: Sequence[str], matching_nulls: frozenset[int]
+    ) -> ArrowRows:
+        """Return rows with the number of other rows that have the same key."""
+        rows, other_rows = self.to_arrow(), others.to_arrow()
+        if key:
+            columns = [rows.column(column) for column in key], [other_rows.column(column) for column in other_key]
+            numbers, other_numbers = shared_key_numbers(*columns, matching_nulls)
+        else:
+            numbers, other_numbers = np.zeros(len(rows), np.int64), np.zeros(len(other_rows), np.int64)
+        counts = np.bincount(other_numbers[other_numbers >= 0], minlength=int(numbers.max(initial=-1)) + 2)
+        counts[-1] = 0  # of rows whose key has a null
+        return ArrowRows(rows.append_column(name, pa.array(counts[numbers], pa.int32())))
 
 
 def _is_query(given: Any) -> bool:
@@ -350,63 +316,3 @@ def _plain_type(type_: pa.DataType) -> pa.DataType:
     if tests.is_decimal256(type_) and type_.precision <= pa.decimal128(38, 0).precision:
         return pa.decimal128(type_.precision, type_.scale)
     return _SHORT_OFFSETS.get(type_, type_)
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
-
-
-def _places(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """Return the indexes of elements; null comes first."""
-    return np.asarray(column.cast(pa.int64()).fill_null(-1))
-
-
-def _timer_times(table: pa.Table, key: str) -> dict[str, pa.ChunkedArray]:
-    """Return the columns with the times of timers, in milliseconds.
-
-    Raises
-    ------
-    InvalidRowError
-        If a column is of another type, two columns of a row differ, or a time is not a whole number of milliseconds.
-    """
-    given = [n for n in _TIMES if n in table.column_names and n != key]
-    times: dict[str, pa.ChunkedArray] = {}
-    for name in given:
-        column, is_instant = table.column(name), name == FIRES_AT
-        kind = column.type
-        fits = pa.types.is_timestamp(kind) and kind.tz if is_instant else len(given) == 1 or pa.types.is_integer(kind)
-        if not fits:
-            expected = "a timestamp with time zone" if is_instant else "a number of milliseconds (BIGINT)"
-            raise InvalidRowError(f"timers: column {name!r} is of type {kind}, expected {expected}")
-        times[name] = _milliseconds(table, key, column) if is_instant else column
-    first, *others = times.values()
-    for other in others:
-        same = pc.equal(first.cast(pa.int64()), other.cast(pa.int64())).fill_null(False)
-        wrong = pc.and_(pc.is_valid(other), pc.invert(same))
-        if pc.any(wrong).as_py():
-            row = table.filter(wrong).slice(0, 1)
-            told = {n: c.filter(wrong)[0].as_py() for n, c in times.items()}
-            said = ", ".join(f"{name} {value} ms" for name, value in told.items())
-            raise InvalidRowError(
-                f"timers: for the key {row.column(key)[0].as_py()!r} the columns have different times since 1970: {said}; select "
-                "the one that is meant"
-            )
-    return times
-
-
-def _milliseconds(table: pa.Table, key: str, instants: pa.ChunkedArray) -> pa.ChunkedArray:
-    micros = instants.cast(pa.int64())
-    millis = pc.divide(pc.subtract(micros, _remainder(micros)), 1000)
-    wrong = pc.not_equal(_remainder(micros), 0).fill_null(False)
-    if pc.any(wrong).as_py():
-        found = table.column(key).filter(wrong)[0].as_py(), micros.filter(wrong)[0].as_py()
-        raise InvalidRowError(
-            f"timers: for the key {found[0]!r} {FIRES_AT} is {found[1]} µs since 1970, expected whole milliseconds, as Flink's "
-            f"timers have: floor {FIRES_AT} to milliseconds"
-        )
-    return millis
-
-
-def _remainder(micros: pa.ChunkedArray) -> pa.ChunkedArray:
-    quotient = pc.divide(micros, 1000)
-    return pc.subtract(micros, pc.multiply(quotient, 1000))

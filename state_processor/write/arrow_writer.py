@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 from os import PathLike
 from typing import Any, Unpack
 
-from state_processor.backends.sql.bootstrap import Input
-from state_processor.backends.state.descriptions import KeyedDescription
+from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import ChangedSavepointOptions, NewSavepointOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateRequest, StateScan
-from state_processor.types.state_specs import whole_type
-from state_processor.write.arrow_query_rows import ArrowQueryRows
+from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
-from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft
+from state_processor.write.draft import DEFAULT_MAX_PARALLELISM
 from state_processor.write.local_engine import LocalEngine
-from state_processor.write.migrated_rows import OPTIONS, migrated_entries
 from state_processor.write.query_methods import QueryMethods
-from state_processor.write.query_migration import MigratedState
-from state_processor.write.row_protocol import GivenRows
-from state_processor.write.state_writer import StateWriter
 
 
-class SavepointWriter(QueryMethods, StateWriter):
+class SavepointWriter(QueryMethods):
     """Writer of a savepoint without Spark (Flink: ``SavepointWriter``); made by :meth:`new` or :meth:`from_existing`.
 
     It has the methods of :class:`state_processor.SavepointWriter`, with the same checks, messages and results.
@@ -88,23 +82,18 @@ class SavepointWriter(QueryMethods, StateWriter):
     def _rows(self, given: Any) -> ArrowRows:
         return ArrowRows.of(given)
 
-    def _stored_rows(self, draft: OperatorDraft, new: KeyedDescription, *, metadata: bool) -> ArrowRows:
-        snapshot, access, operator = self._build.reopened(draft)
-        options = {**access.values(), "flatten": False, "metadata": metadata, "nanos": "string", "row_kind": True}
-        request = StateRequest(operator, new.name, None, {"value": whole_type(new)}, options)
+    def _read(
+        self,
+        snapshot: Snapshot,
+        access: SnapshotAccess,
+        uid: OperatorIdentifier,
+        name: str,
+        schema: Any,
+        options: Mapping[str, Any],
+    ) -> ArrowRows:
+        request = StateRequest(uid, name, None, schema, {**access.values(), **options})
         scan = StateScan.of(request.find(snapshot), request)
         return ArrowRows.of(Rows(scan.schema, scan.read))
-
-    def _migrated_rows(self, state: MigratedState) -> ArrowRows:
-        access = replace(self._build.access, plan=None)  # it names other fields than the state
-        options = {**access.values(), "metadata": state.old.has_ttl, "nanos": OPTIONS.nanos, "row_kind": OPTIONS.row_kind}
-        operator = self._recorded(state.operator)
-        request = StateRequest(operator, state.old.name, options=options)
-        scan = StateScan.of(request.find(self._build.open_source(access)), request)
-        return ArrowRows.of(migrated_entries(state, scan.schema, scan.read()))
-
-    def _query_rows(self, given: GivenRows, wanted: Input, time: str | None = None) -> ArrowQueryRows:
-        return ArrowQueryRows.of(ArrowRows.of(given), wanted, time)
 
     def _engine(self) -> LocalEngine:
         return LocalEngine(self._build.scratch, self._build.access.threads)

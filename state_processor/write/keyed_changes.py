@@ -43,6 +43,7 @@ from state_processor.write.row_columns import (
     refuse_others,
     require,
 )
+from state_processor.write.row_operations import explode_map, timers
 from state_processor.write.row_protocol import TIMESTAMP_MS, ColumnNames, Rows
 from state_processor.write.source_operator import SourceOperator
 
@@ -244,7 +245,7 @@ def add_timers(
     hint = "name the type of the window by namespace=Types.TIME_WINDOW()" if WINDOW in schema.names else ""
     refuse_others(schema.names, (key, *times, DOMAIN, SERVICE, *spaces), hint)
     key_serializer = draft.take_key(given, key_type)
-    rows, found = given.rows.timers(key, has_namespaces=namespace is not None)
+    rows, found = timers(given.rows, key, has_namespaces=namespace is not None)
     queues = [(timer_queue(*queue, key_serializer, namespace), queue) for queue in found]
     held = [name for name, state in draft.source_keyed.items() if state.is_timer]
     if held and not queues:
@@ -326,7 +327,7 @@ def _supersede(draft: OperatorDraft, states: Sequence[str], rows: Rows, columns:
             whole = {n: c for n, c in given.items() if n in (KEY, *NAMESPACES)}
             earlier = replace(earlier, rows=earlier.rows.once())
             draft.changes.deletions.append(Deletion(earlier.rows, whole, name, names=earlier.names.get(name, {})))
-            entries, given = earlier.rows.explode_map(given)
+            entries, given = explode_map(earlier.rows, given)
             earlier = StateRows(entries, {name: given}, "entries", earlier.names)
         shared = [n for n in names if n in given]
         left = earlier.rows.without([given[n] for n in shared], rows, [columns[n] for n in shared])

@@ -53,7 +53,7 @@ class EncodedRows:
             f"{spelled('flatten', False)}), or use SavepointWriter"
         )
 
-    select = to_arrow = of_values = explode_map = collect_lists = once = without = timers = _refuse
+    select = to_arrow = of_values = on_batches = by_key = numbered = once = without = with_matches = _refuse
 
 
 class LocalEngine:

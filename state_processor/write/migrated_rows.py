@@ -1,8 +1,9 @@
-"""Entries of a state of a query in columns of Arrow, converted for another query: rows with other fields."""
+"""Entries of a state of a query, converted for another query: rows with other fields."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -23,30 +24,35 @@ from state_processor.serializers.table.operator_records import Node, NodeSeriali
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.write.arrow_keys import key_numbers
 from state_processor.write.query_migration import MigratedState
+from state_processor.write.row_protocol import Rows
 
 OPTIONS: Final = DecodeOptions(nanos="string", row_kind=True)
 """How rows are read: so that nothing of them is lost."""
 
-PARTS: Final[Mapping[str, str]] = {MAP_KEY: row_changes.MAP_KEY, MAP_VALUE: row_changes.VALUE, VALUE: row_changes.VALUE}
+_PARTS: Final[Mapping[str, str]] = {MAP_KEY: row_changes.MAP_KEY, MAP_VALUE: row_changes.VALUE, VALUE: row_changes.VALUE}
 """The parts of a state that have rows, by column."""
 
 
-def migrated_entries(state: MigratedState, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
+def migrated_entries(state: MigratedState, rows: Rows) -> Rows:
     """Return the entries of a state, as reading gives them, in its new form.
 
     Parameters
     ----------
     state
         What changes.
-    schema, batches
-        The entries, one in each row. The result reads them; it reads all of them first, if rows may become the same.
+    rows
+        The entries, one in each row.
     """
-    changed = _changed_batch(state, pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema))
-    found: Iterator[pa.RecordBatch] = (_changed_batch(state, batch) for batch in batches)
-    return pa.RecordBatchReader.from_batches(changed.schema, _merged(changed.schema, found) if state.change.merges else found)
+    changed = rows.on_batches(partial(_changed_table, state))
+    return changed.by_key((KEY, MAP_KEY), _merged, combines=True) if state.change.merges else changed
 
 
-def without_ttl(serializer: TypeSerializer) -> TypeSerializer:
+def _changed_table(state: MigratedState, rows: pa.Table) -> pa.Table:
+    batches = rows.to_batches() or [pa.RecordBatch.from_pylist([], rows.schema)]
+    return pa.Table.from_batches([_changed_batch(state, batch) for batch in batches])
+
+
+def _without_ttl(serializer: TypeSerializer) -> TypeSerializer:
     """Return the type of values without time-to-live."""
     return serializer.value if isinstance(serializer, TtlSerializer) else serializer
 
@@ -57,11 +63,11 @@ def _changed_batch(state: MigratedState, rows: pa.RecordBatch) -> pa.RecordBatch
         for name, of in state.change.successor.columns.items():
             columns[name] = rows.column(of) if isinstance(of, str) else pa.repeat(of, len(rows))
     else:
-        for name in (name for name in PARTS if name in rows.schema.names):
-            part, column = PARTS[name], rows.column(name)
+        for name in (name for name in _PARTS if name in rows.schema.names):
+            part, column = _PARTS[name], rows.column(name)
             change = state.change.rows.get(part)
             if change is not None:
-                old, new = without_ttl(state.old.serializers[part]), without_ttl(state.new.serializers[part])
+                old, new = _without_ttl(state.old.serializers[part]), _without_ttl(state.new.serializers[part])
                 column = _changed(column, old, change, new)
             if part == row_changes.VALUE and state.change.counted is not None:
                 column = _counted(column, state.change.counted)
@@ -69,10 +75,10 @@ def _changed_batch(state: MigratedState, rows: pa.RecordBatch) -> pa.RecordBatch
     if LAST_ACCESS in rows.schema.names and state.change.ttl is not False:
         columns[LAST_ACCESS] = rows.column(LAST_ACCESS)
     found = pa.RecordBatch.from_pydict(columns)
-    return found if state.change.counted is None else found.filter(_is_counted(found.column(value_column(found.schema.names))))
+    return found if state.change.counted is None else found.filter(_is_counted(found.column(_value_column(found.schema.names))))
 
 
-def value_column(names: Sequence[str]) -> str:
+def _value_column(names: Sequence[str]) -> str:
     """Return the column with the value of an entry."""
     return MAP_VALUE if MAP_VALUE in names else VALUE
 
@@ -142,9 +148,8 @@ def _field(values: pa.Array, field: NewField, names: tuple[str, ...], type_: pa.
     return pc.struct_field(values, names[field.source]).cast(type_)
 
 
-def _merged(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield rows that have become the same as one, with the number of all copies; each belongs to as many rows as before."""
-    rows = pa.Table.from_batches(batches, schema)
+def _merged(rows: pa.Table) -> pa.Table:
+    """Return rows that have become the same as one, with the number of all copies; each belongs to as many rows as before."""
     numbers = key_numbers([rows.column(KEY), rows.column(MAP_KEY)])
     _, firsts = np.unique(numbers, return_index=True)
     copies = rows.column(MAP_VALUE)
@@ -155,6 +160,7 @@ def _merged(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
         totals["associations"] = "max"
     else:
         counted["copies"] = copies
+    schema = rows.schema
     if LAST_ACCESS in schema.names:
         counted[LAST_ACCESS] = rows.column(LAST_ACCESS)
         totals[LAST_ACCESS] = "max"
@@ -168,4 +174,4 @@ def _merged(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
     columns[MAP_VALUE] = pa.chunked_array([value]).cast(schema.field(MAP_VALUE).type)
     if LAST_ACCESS in found:
         columns[LAST_ACCESS] = pa.chunked_array([found[LAST_ACCESS]])
-    yield from pa.table(columns, schema).to_batches()
+    return pa.table(columns, schema)

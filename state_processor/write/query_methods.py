@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Self
 
-from state_processor.backends.sql.bootstrap import History, Input, JoinedRows, KeptRow, history_of
+from state_processor.backends.sql.bootstrap import History, JoinedRows, KeptRow, history_of
 from state_processor.backends.sql.plan import CompiledPlan, PlanOperator
 from state_processor.options.access import read_plan
 from state_processor.options.values import PLAN
@@ -15,12 +15,14 @@ from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write import keyed_changes
-from state_processor.write.build import SavepointBuild
+from state_processor.write.migrated_rows import OPTIONS, migrated_entries
 from state_processor.write.migration_report import QueryMigrationReport
 from state_processor.write.query_migration import MigratedState, QueryMigration
-from state_processor.write.query_states import NewState, QueryRows, check_inputs, joined, new_states, uses_rows_again
+from state_processor.write.query_rows import QueryRows
+from state_processor.write.query_states import NewState, check_inputs, joined, new_states, uses_rows_again
 from state_processor.write.row_columns import naming
 from state_processor.write.row_protocol import GivenRows, Rows
+from state_processor.write.state_writer import StateWriter
 
 GivenPlan = str | PathLike[str] | Mapping[str, Any]
 """The file of a plan, its text, or the JSON."""
@@ -38,10 +40,9 @@ def plan_text(plan: GivenPlan) -> str:
     return given
 
 
-class QueryMethods(ABC):
-    """Methods of writers for queries of Flink SQL. A subclass converts rows."""
+class QueryMethods(StateWriter):
+    """Methods of writers for queries of Flink SQL."""
 
-    _build: SavepointBuild
     _query_migration: QueryMigrationReport | None = None
 
     def bootstrap_query(
@@ -111,17 +112,13 @@ class QueryMethods(ABC):
             assert left is not None
             assert right is not None
             with naming("left rows"):
-                left_rows = self._query_rows(left, history.left.rows)
+                left_rows = QueryRows.of(self._rows(left), history.left.rows)
             with naming("right rows"):
-                right_rows = self._query_rows(right, history.right.rows)
+                right_rows = QueryRows.of(self._rows(right), history.right.rows)
             return joined(history, left_rows.once(), right_rows.once()) if again else joined(history, left_rows, right_rows)
         assert df is not None
-        rows = self._query_rows(df, history.rows, history.time if isinstance(history, KeptRow) else None)
+        rows = QueryRows.of(self._rows(df), history.rows, history.time if isinstance(history, KeptRow) else None)
         return new_states(history, rows.once() if again else rows)
-
-    @abstractmethod
-    def _query_rows(self, given: GivenRows, wanted: Input, time: str | None = None) -> QueryRows:
-        """Return given rows in the types and by the names of an input, and the column with their order."""
 
     def _operator(self, plan: CompiledPlan, name: str) -> PlanOperator:
         """Return an operator with the uid that it has in the source savepoint, or else the one that Flink gives it by default."""
@@ -195,9 +192,13 @@ class QueryMethods(ABC):
         found = recorded.get(operator.uid_hash)
         return operator if found is None else OperatorIdentifier.for_uid_hash(found)
 
-    @abstractmethod
     def _migrated_rows(self, state: MigratedState) -> Rows:
         """Return the entries of a state of the source savepoint, converted for another query."""
+        access = replace(self._build.access, plan=None)  # it names other fields than the state
+        operator, name = self._recorded(state.operator), state.old.name
+        options = {"metadata": state.old.has_ttl, "nanos": OPTIONS.nanos, "row_kind": OPTIONS.row_kind}
+        rows = self._read(self._build.open_source(access), access, operator, name, None, options)
+        return migrated_entries(state, rows)
 
     def check_query_migration(
         self, old_plan: GivenPlan, new_plan: GivenPlan, *, drop: Collection[str] = ()

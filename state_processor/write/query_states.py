@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Final
 
-import pyarrow as pa
-
-from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.sql.accumulators import BIGINT, Aggregate, DistinctValues
 from state_processor.backends.sql.bootstrap import (
     Accumulators,
@@ -25,154 +22,26 @@ from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import InvalidRowError, OptionError
-from state_processor.serializers.kernel.encode.conversion_table import EXACT, conversion, is_castable, spark_name
-from state_processor.serializers.table.logical_types import AtomicType, RowType, escape
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.table.logical_types import AtomicType, RowType
 from state_processor.serializers.table.operator_records import sorted_map
 from state_processor.serializers.table.record_comparators import OrderedField
 from state_processor.serializers.table.rowdata import RowDataSerializer, external_serializer
 from state_processor.types.flink_types import Types
 from state_processor.types.state_specs import MapState, StateSpec, ValueState
-from state_processor.write.row_columns import checked_schema, naming, refuse_others, require
+from state_processor.write.query_rows import OWN, ChosenRow, QueryRows, Shape
+from state_processor.write.row_columns import naming
 from state_processor.write.row_protocol import Rows
 
-OWN: Final = "__own_{}"
-"""Names that columns of the query do not have; ``key`` or ``value`` are names that they may have."""
-TIME: Final = OWN.format("time")
-"""The column with the order of rows."""
 _COPIES: Final = OWN.format("copies")
 _MATCHES: Final = OWN.format("matches")
 _ROW: Final = OWN.format("row")
 _PLACE: Final = OWN.format("place")
+_BY_PLACE: Final = (Order(_PLACE, ascending=True, nulls_last=False),)
 _INNER_PLACE: Final = OWN.format("inner_place")
 _COUNTED: Final = OWN.format("counted")
 _OF_VIEW: Final = b"\0"
 """What Flink stores in the field of an accumulator whose values are in another state."""
-
-Shape = str | bool | bytes | Mapping[str, Any]
-"""A column by its name, a constant, or a struct: fields to their shapes."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChosenRow:
-    """One row of a group, as a struct: the row with the first or the last time.
-
-    Parameters
-    ----------
-    columns
-        The columns of the row.
-    last
-        True for the row with the last :data:`TIME`, False for the row with the first.
-    time
-        The column with the time in the plan, for messages.
-    """
-
-    columns: tuple[str, ...]
-    last: bool
-    time: str
-
-    @property
-    def without_time(self) -> str:
-        """The message about a row whose time is null."""
-        return f"column {self.time}: a row has no time"
-
-
-class QueryRows(Protocol):
-    """Rows in the types and by the names of a plan, in the form that an engine computes with."""
-
-    def once(self) -> Self:
-        """Return the current rows, for several uses; see :meth:`~state_processor.write.row_protocol.Rows.once`."""
-
-    def groups(self, columns: Sequence[str], values: Mapping[str, Aggregate | ChosenRow], *, has_ttl: bool) -> Self:
-        """Return a row for each group of rows that agree in some columns, as Flink compares them: the columns, then values.
-
-        Parameters
-        ----------
-        columns
-            The columns; without any, all rows are one group.
-        values
-            The value of each group, by the name of its column.
-        has_ttl
-            Whether the last of the times of last access is kept.
-        """
-
-    def with_matches(
-        self, name: str, key: Sequence[str], others: Self, other_key: Sequence[str], matching_nulls: frozenset[int]
-    ) -> Self:
-        """Return rows with the number of other rows that have the same key, in another column.
-
-        Parameters
-        ----------
-        name
-            The name of the column with the numbers.
-        key, others, other_key
-            The columns of the key, the other rows, and the columns of their key.
-        matching_nulls
-            The positions in the key where null equals null; else null equals nothing.
-        """
-
-    def counted(self, column: str, counts: Sequence[str], name: str, values: DistinctValues, *, null: bool) -> Self:
-        """Return the rows that have a number above 0, with the stored form of their numbers in another column.
-
-        Parameters
-        ----------
-        column
-            The column with the distinct value.
-        counts
-            The columns with the numbers of rows, one for each call.
-        name
-            The name of the other column.
-        values
-            The description of the state.
-        null
-            Whether rows with a null in ``column`` are returned, or the other rows.
-        """
-
-    def ranked(self, columns: Sequence[str], order: Sequence[Order], name: str, limit: int | None = None) -> Self:
-        """Return rows with their place in an order, from 1 on, among the rows that agree in some columns.
-
-        Parameters
-        ----------
-        columns
-            The columns whose values agree.
-        order
-            The order. Rows that are equal in it keep their order.
-        name
-            The name of the column with the place.
-        limit
-            The last place that is returned.
-
-        Raises
-        ------
-        InvalidRowError
-            If a column with the order has NaN or -0.0, now or when the rows are computed.
-        """
-
-    def lists(self, columns: Sequence[str], place: str, name: str, shape: Shape, *, has_ttl: bool, as_map: bool = False) -> Self:
-        """Return a row for each group of rows that agree in some columns: the columns, then a list with an element for each row.
-
-        Parameters
-        ----------
-        columns
-            The columns whose values agree.
-        place
-            The column with the order of elements.
-        name
-            The name of the column with the lists.
-        shape
-            The elements.
-        has_ttl
-            As for :meth:`groups`.
-        as_map
-            Whether the elements, of a key and a value, are the entries of a map.
-        """
-
-    def entries(self, shapes: Mapping[str, Shape]) -> Rows:
-        """Return rows of columns with some shapes, and with the times of last access if rows have them."""
-
-
-_Rows = TypeVar("_Rows", bound=QueryRows)
 
 
 @dataclass(frozen=True)
@@ -267,7 +136,10 @@ def _ranked(history: RankedRows, rows: QueryRows) -> tuple[NewState, ...]:
     row, whole = RowDataSerializer(own.row), _whole(own)
     of_order = tuple(one.column for one in history.order)
     within = (*own.key, *of_order)
-    found = rows.ranked(own.key, () if kind == "count" else history.order, _PLACE, None if kind == "retract" else history.end)
+    if kind == "retract":
+        found = rows.numbered(_PLACE)
+    else:
+        found = rows.ranked(own.key, () if kind == "count" else history.order, _PLACE, history.end)
     if kind == "count":
         counts = found.groups(own.key, {_COPIES: Aggregate("count", (), AtomicType("INT"))}, has_ttl=ttl)
         return (NewState("counterState", ValueState(Types.INT(), ttl), counts.entries({KEY: _key_of(own), VALUE: _COPIES})),)
@@ -275,13 +147,13 @@ def _ranked(history: RankedRows, rows: QueryRows) -> tuple[NewState, ...]:
         return (NewState("Top1-Rank-State", ValueState(row, ttl), found.entries({KEY: _key_of(own), VALUE: whole})),)
     if kind == "update":
         unique = own.type_of(history.unique)
-        inner = found.ranked(within, (Order(_PLACE, ascending=True, nulls_last=False),), _INNER_PLACE)
+        inner = found.ranked(within, _BY_PLACE, _INNER_PLACE, history.end)
         shapes: dict[str, Shape] = {KEY: _key_of(own), MAP_KEY: _shape(history.unique, unique)}
         entries = inner.entries({**shapes, MAP_VALUE: {"f0": whole, "f1": _INNER_PLACE}})
         spec = MapState(RowDataSerializer(unique), TupleSerializer([row, Types.INT()]), ttl)
         return (NewState("data-state-with-update", spec, entries),)
     sort_key, order_of_row = RowDataSerializer(history.order_type), _shape(of_order, history.order_type)
-    lists = found.lists(within, _PLACE, _ROW, whole, has_ttl=ttl)
+    lists = found.lists(within, _BY_PLACE, _ROW, whole, has_ttl=ttl)
     entries = lists.entries({KEY: _key_of(own), MAP_KEY: order_of_row, MAP_VALUE: _ROW})
     spec = MapState(sort_key, ListSerializer(row), ttl)
     if kind == "append":
@@ -293,8 +165,8 @@ def _numbers(history: RankedRows, rows: QueryRows, sort_key: TypeSerializer, ord
     """Return the numbers of rows of each key by the columns with the order, in this order."""
     own, within = history.rows, (*history.rows.key, *(one.column for one in history.order))
     counts = rows.groups(within, {_COPIES: Aggregate("count", (), BIGINT)}, has_ttl=history.has_ttl)
-    in_order = counts.ranked(own.key, history.order, _PLACE)
-    maps = in_order.lists(own.key, _PLACE, _ROW, {"key": order_of_row, "value": _COPIES}, has_ttl=history.has_ttl, as_map=True)
+    entry: Shape = {"key": order_of_row, "value": _COPIES}
+    maps = counts.lists(own.key, history.order, _ROW, entry, has_ttl=history.has_ttl, as_map=True)
     fields = [
         OrderedField(type_, one.ascending, one.nulls_last)
         for one, type_ in zip(history.order, history.order_type.types, strict=True)
@@ -316,7 +188,7 @@ def _kept(history: KeptRow, rows: QueryRows) -> NewState:
     return NewState(history.state, ValueState(type_, history.has_ttl), entries)
 
 
-def joined(history: JoinedRows, left: _Rows, right: _Rows) -> tuple[NewState, NewState]:
+def joined(history: JoinedRows, left: QueryRows, right: QueryRows) -> tuple[NewState, NewState]:
     """Return the states of a join for rows of its inputs."""
     return (
         _side("left", history.left, left, history, right, history.right.rows.key),
@@ -324,7 +196,9 @@ def joined(history: JoinedRows, left: _Rows, right: _Rows) -> tuple[NewState, Ne
     )
 
 
-def _side(label: str, side: JoinSide, rows: _Rows, history: JoinedRows, others: _Rows, other_key: Sequence[str]) -> NewState:
+def _side(
+    label: str, side: JoinSide, rows: QueryRows, history: JoinedRows, others: QueryRows, other_key: Sequence[str]
+) -> NewState:
     """Return the state of a side of a join (Flink: ``JoinRecordStateViews``, ``OuterJoinRecordStateViews``)."""
     columns = tuple(side.rows.columns)
     with naming(f"{label} rows"):
@@ -352,58 +226,3 @@ def _side(label: str, side: JoinSide, rows: _Rows, history: JoinedRows, others: 
 def _shape(columns: Sequence[str], type_: RowType) -> Shape:
     """Return columns as a struct with the field names of a type."""
     return dict(zip(type_.names, columns, strict=True))
-
-
-def given_columns(rows: Rows, wanted: Input, time: str | None = None) -> dict[str, str]:
-    """Return the given columns for the columns of an input; :data:`TIME` stands for the column with the order of rows.
-
-    Parameters
-    ----------
-    rows
-        The given rows.
-    wanted
-        The input. Columns of processing time may be missing.
-    time
-        The column with the order of rows.
-
-    Raises
-    ------
-    InvalidRowError
-        If a column is missing, unknown, or of a type that the type in the plan does not hold.
-    """
-    names = checked_schema(rows).names
-    given_as = {name: wanted.given_as(name, names) for name in wanted.columns}
-    if time is not None and given_as[time] not in names:
-        reason = "which says in which order rows came"
-        raise InvalidRowError(f"there is no column {given_as[time]!r}, {reason}; the rows have {', '.join(names)}")
-    require(names, [given_as[name] for name in wanted.columns if name not in wanted.processing_time])
-    refuse_others(names, tuple(given_as.values()))
-    for column, type_ in wanted.columns.items():
-        if column not in wanted.processing_time:
-            name = given_as[column]
-            _check_type(name, rows.schema.field(name).type, type_.arrow_type(DecodeOptions()), str(type_))
-    return given_as if time is None else given_as | {TIME: given_as[time]}
-
-
-def without_value(column: str, wanted: Input, name: str) -> str:
-    """Return the message about a null in a column that the plan declares ``NOT NULL``."""
-    return f"column {name} is {wanted.columns[column]} in the plan, and a row has no value"
-
-
-def unordered(column: str) -> str:
-    """Return the message about a value whose place in an order is ambiguous."""
-    return f"column {column}: with NaN or -0.0, Flink's order depends on the order of rows; drop them"
-
-
-def _check_type(name: str, found: pa.DataType, wanted: pa.DataType, type_: str) -> None:
-    """Refuse a column unless the type of the plan holds all of its values; nested ones are compared when they are written."""
-    if pa.types.is_nested(wanted) or found == wanted:
-        return
-    if pa.types.is_nested(found) or conversion(found, wanted) != EXACT:
-        hint = f"; cast it: CAST({escape(name)} AS {spark_name(wanted)})" if is_castable(found, wanted) else ""
-        raise InvalidRowError(f"column {name!r} is {spark_name(found)}, the plan has {type_}{hint}")
-
-
-def last_access(names: Collection[str], wanted: Input) -> tuple[str, ...]:
-    """Return the column with the times of last access, if rows have it and it is not a column of the input."""
-    return (LAST_ACCESS,) if LAST_ACCESS in names and LAST_ACCESS not in wanted.columns else ()

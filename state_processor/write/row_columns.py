@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from logging import getLogger
 from typing import Final
 
@@ -30,7 +31,8 @@ from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializ
 from state_processor.serializers.runtime.undescribed import BYTES_FIELD
 from state_processor.types.state_specs import StateSpec, ValueState, spec_of
 from state_processor.types.type_of_column import type_of_column
-from state_processor.write.row_protocol import ColumnNames, OperatorRows, Replaced, Rows
+from state_processor.write.row_operations import collect_lists
+from state_processor.write.row_protocol import ColumnNames, Operation, OperatorRows, Replaced, Rows
 
 _ELEMENTS: Final = {LIST: (LIST_INDEX, LIST_VALUE), MAP: (MAP_KEY, MAP_VALUE)}
 """The columns of rows with an element each, by kind of state."""
@@ -61,6 +63,17 @@ def naming(where: str) -> Iterator[None]:
 def later_message(message: str) -> str:
     """Return the message of an error that is raised after the blocks of :func:`naming`, with their names in front."""
     return ": ".join((*_NAMED.get(), message))
+
+
+def named_later(operation: Operation) -> Operation:
+    """Return an operation that runs after the blocks of :func:`naming`, with their names in front of its messages."""
+    names = ": ".join(_NAMED.get())
+    return partial(_run_named, operation, names) if names else operation
+
+
+def _run_named(operation: Operation, names: str, rows: pa.Table) -> pa.Table:
+    with naming(names):
+        return operation(rows)
 
 
 def field_type(column: pa.Field, what: str) -> TypeSerializer:
@@ -350,7 +363,7 @@ class KeyedRows:
             index = self.schema.field(LIST_INDEX).type
             if not pa.types.is_integer(index):
                 raise InvalidRowError(f"column {LIST_INDEX!r} is of type {index}; expected an int, from 0 on")
-            return self.rows.collect_lists(columns), {**columns, LIST_INDEX: LIST_INDEX, VALUE: VALUE}, "keys"
+            return collect_lists(self.rows, columns), {**columns, LIST_INDEX: LIST_INDEX, VALUE: VALUE}, "keys"
         return self.rows, columns | parts, "entries" if MAP_KEY in parts else "keys"
 
     def entry_columns(self, state: KeyedDescription) -> dict[str, str]:

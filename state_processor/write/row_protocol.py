@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypeAlias
 
 import pyarrow as pa
@@ -24,11 +24,17 @@ GivenRows: TypeAlias = "DataFrame | ArrowStream | Sequence[Mapping[str, Any]]"
 ColumnNames = Mapping[str, str]
 """Columns of rows by the names that :mod:`~state_processor.backends.write.entry_encoder` has for them."""
 
+Operation = Callable[[pa.Table], pa.Table]
+"""A function of a table that can be pickled. The types of its result follow from those of the table, which may be empty."""
+
 Replaced = Literal["", "keys", "entries"]
 """What a row replaces in the source savepoint: nothing, all entries of its key, or one entry of a map."""
 
 TIMESTAMP_MS: Final = "timestamp_ms"
 """Another name for the column ``timestamp`` of timers, which says what its unit is."""
+
+DERIVED_FROM: Final = b"derived_from"
+"""Metadata of a column: the one that its values come from. Whoever replaces the column, drops it."""
 
 
 class OperatorRows(Protocol):
@@ -55,11 +61,25 @@ class OperatorRows(Protocol):
 class Rows(OperatorRows, Protocol):
     """Rows of keyed state as well."""
 
-    def explode_map(self, columns: ColumnNames) -> tuple[Self, dict[str, str]]:
-        """Return a row per entry of the map in the column of the value, and the columns of these rows."""
+    def on_batches(self, operation: Operation) -> Self:
+        """Return the results of an operation on parts of the rows."""
 
-    def collect_lists(self, columns: ColumnNames) -> Self:
-        """Return a row per key from a row per element of its list."""
+    def by_key(self, columns: Sequence[str], operation: Operation, *, combines: bool = False) -> Self:
+        """Return the results of an operation on all rows that have the same values in some columns, of some keys at a time.
+
+        Parameters
+        ----------
+        columns
+            The columns of the key; without any, all rows have the same.
+        operation
+            The operation.
+        combines
+            Whether it may run on some rows of a key first, and then on its results with more rows. Else all rows of a key are in
+            memory.
+        """
+
+    def numbered(self, name: str) -> Self:
+        """Return the rows with numbers in their order, in another column."""
 
     def once(self) -> Self:
         """Return the current rows, for several uses: they are evaluated here, and not again."""
@@ -67,5 +87,17 @@ class Rows(OperatorRows, Protocol):
     def without(self, columns: Sequence[str], others: Self, other_columns: Sequence[str]) -> Self:
         """Return the rows whose key does not occur in other rows."""
 
-    def timers(self, key: str, *, has_namespaces: bool) -> tuple[Self, list[tuple[str, str]]]:
-        """Return rows of timers with the columns ``timestamp``, ``domain`` and ``service``, and their services and domains."""
+    def with_matches(
+        self, name: str, key: Sequence[str], others: Self, other_key: Sequence[str], matching_nulls: frozenset[int]
+    ) -> Self:
+        """Return rows with the number of other rows that have the same key, in another column.
+
+        Parameters
+        ----------
+        name
+            The name of the column with the numbers.
+        key, others, other_key
+            The columns of the key, the other rows, and the columns of their key.
+        matching_nulls
+            The positions in the key where null equals null; else null equals nothing.
+        """

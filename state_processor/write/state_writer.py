@@ -8,8 +8,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
 from os import PathLike
-from typing import Self
+from typing import Any, Self
 
+from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.state.descriptions import MAP, KeyedDescription
 from state_processor.backends.state.hash_inference import HashRule
@@ -21,8 +22,9 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import StateMigrationError
 from state_processor.types.declared_types import DeclaredTypes
 from state_processor.types.durations import duration_ms, instant_ms
+from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.python_types import PythonTypeArgument
-from state_processor.types.state_specs import StateSpec, with_type
+from state_processor.types.state_specs import StateSpec, whole_type, with_type
 from state_processor.write import keyed_changes, time_to_live
 from state_processor.write.build import Uid
 from state_processor.write.draft import OperatorDraft
@@ -43,11 +45,25 @@ class StateWriter(OperatorStateWriter):
     """
 
     @abstractmethod
+    def _read(
+        self,
+        snapshot: Snapshot,
+        access: SnapshotAccess,
+        uid: OperatorIdentifier,
+        name: str,
+        schema: Any,
+        options: Mapping[str, Any],
+    ) -> Rows:
+        """Return the rows of a keyed state of a snapshot."""
+
     def _stored_rows(self, draft: OperatorDraft, new: KeyedDescription, *, metadata: bool) -> Rows:
         """Return the rows of a state in the source of an operator, as reading gives them with ``flatten=False``.
 
         Values are of the type that a new state of the same name has.
         """
+        types = {"value": whole_type(new)}
+        options = {"flatten": False, "metadata": metadata, "nanos": "string", "row_kind": True}
+        return self._read(*self._build.reopened(draft), new.name, types, options)
 
     @abstractmethod
     def _engine(self) -> Engine:

@@ -9,6 +9,7 @@ from state_processor.backends.sql.row_changes import StateChange, ViewChange
 from state_processor.backends.state.descriptions import VALUE, KeyedDescription
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.types.identifier import OperatorIdentifier
+from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.migrated_rows import migrated_entries
 from state_processor.write.query_migration import MigratedState
 
@@ -32,5 +33,5 @@ def test_numbers_of_distinct_values_go_on_by_call(type_: pa.DataType, change: Vi
     state = KeyedDescription.of("distinctAcc_0_null_state", VALUE, long, long, value=long)
     batch = pa.record_batch({"key": pa.array(range(len(numbers)), pa.int64()), "value": pa.array(numbers, type_)})
     changed = MigratedState(OperatorIdentifier.for_uid("one"), state, state, StateChange(counted=change))
-    found = migrated_entries(changed, batch.schema, [batch]).read_all()
+    found = migrated_entries(changed, ArrowRows.of(batch)).to_arrow()
     assert found["value"].to_pylist() == expected
