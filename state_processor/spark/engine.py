@@ -18,6 +18,7 @@ from pyspark.sql import functions as f
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.redaction import redacted
 from state_processor.spark import small_changes
+from state_processor.spark.dataframe_rows import SparkRows, rows_of
 from state_processor.spark.row_batches import with_counted_batches
 from state_processor.spark.same_keys import quoted
 from state_processor.spark.schemas import spark_schema
@@ -114,7 +115,19 @@ class SparkEngine:
     def write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
         """Run a job for each pass, or none for small changes."""
         with described_jobs(self._spark, f"Write savepoint {redacted(str(staging.directory))}"):
-            return self._write_files(files, staging)
+            return self._write_files(self._in_frames(files), staging)
+
+    def _in_frames(self, files: Sequence[StateFiles]) -> list[StateFiles]:
+        """Return passes over DataFrames: changes that read a snapshot in this process have rows of Arrow."""
+        passes = [rows_pass for state_files in files for rows_pass in state_files.rows]
+        frames = {
+            id(rows): rows if isinstance(rows, SparkRows) else rows_of(self._spark, rows.to_arrow())
+            for rows in (rows_pass.rows for rows_pass in passes)
+        }
+        return [
+            replace(state_files, rows=[replace(rows_pass, rows=frames[id(rows_pass.rows)]) for rows_pass in state_files.rows])
+            for state_files in files
+        ]
 
     def _write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
         if small_changes.are_small(files):

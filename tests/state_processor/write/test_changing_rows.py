@@ -52,7 +52,7 @@ def written_timers(path: Path) -> set[tuple[str, int, str, str]]:
     [
         ({"domain": "processing_time"}, "the domain 'processing_time' and the service 'user-timers'. No row had them"),
         ({"service": "other"}, "the domain 'event_time' and the service 'other'. No row had them"),
-        ({"domain": None}, "the domain None and the service 'user-timers'. No row had them"),
+        ({"domain": None}, "a row has the domain None and the service 'user-timers', which can't be null"),
     ],
 )
 def test_timers_of_a_queue_that_appears_fail_the_write(
@@ -80,7 +80,7 @@ def test_a_time_that_contradicts_later_fails_the_write(spark: SparkSession, tmp_
     schema = "key string, timestamp long, timestamp_ms long"
     frame = changing(spark, tmp_path / "evaluations", schema, rows, [rows[0] | {"timestamp_ms": 2}])
     writer = sp.SavepointWriter.new(spark).with_timers("op", frame)
-    with pytest.raises(sp.InvalidRowError, match="the columns of a row have different times"):
+    with pytest.raises(sp.InvalidRowError, match="for the key 'a' the columns have different times since 1970"):
         writer.write(tmp_path / "new")
 
 

@@ -19,8 +19,10 @@ from state_processor.backends.files.changes import FileSink
 from state_processor.backends.files.ordered_threads import THREADS_VARIABLE
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.write.staging import Staging
+from state_processor.options.access import SnapshotAccess
 from state_processor.write import local_engine
 from state_processor.write.arrow_rows import ArrowRows
+from state_processor.write.local_engine import LocalEngine
 from tests.both_engines import EnginesDifferError
 from tests.snapshot_content import content
 from tests.state_processor.samples import FIXTURES, ORDERS_PATH, WINDOWS_PATH
@@ -202,6 +204,17 @@ def test_a_difference_of_the_engines_fails_the_test(spark: SparkSession, tmp_pat
         writer.delete_keys("o", pa.table({"key": pa.array([1], pa.int64())}))
     with pytest.raises(EnginesDifferError, match=r"write: with Spark: WriteSummary.*; without: .*no rows"):
         writer.write(tmp_path / "other")
+
+
+def test_rows_of_arrow_are_written_with_spark(spark: SparkSession, tmp_path: Path) -> None:
+    from state_processor.spark.engine import SparkEngine
+
+    snapshots = []
+    for i, engine in enumerate((LocalEngine(), SparkEngine(spark))):
+        writer = sp.arrow.SavepointWriter.new().with_keyed_state("o", NUMBERS.select(["key", "name"]).to_reader())
+        writer._build.write_to(str(tmp_path / str(i)), engine)
+        snapshots.append(SnapshotAccess().open(str(tmp_path / str(i))))
+    assert content(snapshots[0]) == content(snapshots[1])
 
 
 @pytest.mark.parametrize(
