@@ -22,7 +22,7 @@ def key_numbers(columns: Sequence[pa.ChunkedArray]) -> Numbers:
     ``-0.0`` and ``0.0`` are different keys; nulls are the same.
     """
     numbers = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
+    for column in columns if len(numbers) else ():  # Arrow lacks empty dictionaries of some types
         codes = _codes(column)
         numbers = numbers * (int(codes.max(initial=0)) + 1) + codes
         numbers = _in_order(numbers)

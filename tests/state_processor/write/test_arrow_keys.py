@@ -116,3 +116,9 @@ def test_a_null_equals_a_null_where_it_is_said() -> None:
     own, others = shared_key_numbers(one, other, frozenset({1}))
     assert own.tolist() == others.tolist() == [0, -1, -1]
     assert shared_key_numbers(one, other)[0].tolist() == [-1, -1, -1]
+
+
+def test_no_rows_have_no_numbers() -> None:
+    types = (pa.timestamp("us", "UTC"), pa.struct([("at", pa.timestamp("us", "UTC"))]), pa.float64(), pa.list_(pa.string()))
+    for type_ in types:
+        assert key_numbers([pa.chunked_array([], type_)]).tolist() == []
