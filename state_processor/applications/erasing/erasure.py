@@ -25,15 +25,17 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.state_access import open_state
+from state_processor.backends.read.state_access import StatesToRead, open_state
 from state_processor.backends.read.state_listing import operator_label, survey
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import LIST, MAP, OperatorDescription, StateDescription
+from state_processor.backends.state.python_states import is_python_state
 from state_processor.display.progress import progress
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import ChangedSavepointOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.finding import search, sought, sought_keys
+from state_processor.read.read_types import with_read_types
 from state_processor.read.scans import StateRequest, StateScan
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError, StateProcessorError, UnsupportedFormatError
@@ -205,8 +207,10 @@ class Erasure:
         table = pa.Table.from_batches(batches, reader.schema)
         erased = self._erased(place, table)
         changed = [row for row in erased.values() if row is not None]
-        if changed:
-            self._writer.update_keyed_state(place.uid, place.state, pa.Table.from_pylist(changed, table.schema))
+        if changed:  # byte arrays of PyFlink are written as they were read
+            of_python = is_python_state(state.name)
+            schema = with_read_types(table.schema, StatesToRead.find(stored, state.name)) if of_python else table.schema
+            self._writer.update_keyed_state(place.uid, place.state, pa.Table.from_pylist(changed, schema))
         keys = [position for position, row in erased.items() if row is None]
         return table.select(["key"]).take(pa.array(keys)) if keys else None
 
