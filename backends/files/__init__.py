@@ -1,1 +1,1 @@
-"""Access to files: storage, moved files, scratch space, snappy frames."""
+"""Access to files: storage, open files, moved files, scratch space, snappy frames."""
