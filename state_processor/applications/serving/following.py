@@ -11,7 +11,8 @@ from os import PathLike
 from typing import Any, Final, TypeVar
 
 from state_processor.backends.files.location import Location
-from state_processor.backends.files.storage import OpenFile, Storage
+from state_processor.backends.files.open_files import OpenFile
+from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo, find_snapshots
 from state_processor.backends.metadata.metadata_digest import stored_digest
 from state_processor.backends.metadata.snapshot import Snapshot
