@@ -29,10 +29,11 @@ from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
+from state_processor.backends.read.keyed_handles import check_key_groups
 from state_processor.backends.read.keyed_splits import key_group_chunks
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import leaf_keyed_handles, subtask_label
+from state_processor.backends.read.state_listing import leaf_keyed_handles, operator_label, subtask_label
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.backends.state.key_groups import key_group
@@ -106,6 +107,8 @@ class StructureCheck(SnapshotCheck):
     _verified: set[Hashable] = field(default_factory=set, init=False)
 
     def _check_operator(self, snapshot: Snapshot, operator: OperatorState) -> None:
+        with self._noting(operator_label(operator)):
+            check_key_groups(operator)
         self.headers += sum(at_once(partial(self._check_header, snapshot, operator), operator.subtasks))
         for subtask in operator.subtasks:
             context = subtask_label(operator, subtask)
