@@ -202,7 +202,7 @@ def test_a_difference_of_the_engines_fails_the_test(spark: SparkSession, tmp_pat
         writer.write(tmp_path / "new")
     with mock.patch.object(ArrowRows, "of", mock.Mock(side_effect=sp.OptionError("no rows"))):
         writer.delete_keys("o", pa.table({"key": pa.array([1], pa.int64())}))
-    with pytest.raises(EnginesDifferError, match=r"write: with Spark: WriteSummary.*; without: .*no rows"):
+    with pytest.raises(EnginesDifferError, match=r"(?s)write: with Spark: WriteSummary.*; without: .*no rows"):
         writer.write(tmp_path / "other")
 
 
