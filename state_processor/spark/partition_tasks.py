@@ -47,19 +47,20 @@ class OnKeys:
     def __call__(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """Yield the results."""
         held: list[pa.Table] = []
-        last = None
+        last, most = None, _ROWS_TOGETHER
         for table in tables:
             hashes, rows = np.asarray(table.column(HASH)), table.drop_columns(HASH)
             begin = int(np.searchsorted(hashes, hashes[-1]))
             if held and (begin or hashes[0] != last):
                 yield self.operation(pa.concat_tables([*held, rows.slice(0, begin)]))
-                held = []
+                held, most = [], _ROWS_TOGETHER
             elif begin:
                 yield self.operation(rows.slice(0, begin))
             held.append(rows.slice(begin))
             last = hashes[-1]
-            if self.combines and sum(map(len, held)) > _ROWS_TOGETHER:
+            if self.combines and sum(map(len, held)) > most:
                 held = [self.operation(pa.concat_tables(held))]
+                most = max(most, 2 * len(held[0]))  # a result may have as many rows, and they are not worth many passes
         if held:
             yield self.operation(pa.concat_tables(held))
 

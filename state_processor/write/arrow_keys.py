@@ -88,7 +88,8 @@ def _codes(column: pa.ChunkedArray) -> Numbers:
     if pa.types.is_null(type_):
         return np.zeros(len(column), dtype=np.int64)
     if pa.types.is_floating(type_):
-        bits = np.asarray(column.cast(pa.float64()).fill_null(0.0)).view(np.int64)
+        numbers = np.asarray(column.cast(pa.float64()).fill_null(0.0))
+        bits = np.where(np.isnan(numbers), np.nan, numbers).view(np.int64)  # NaN has many forms in memory, and one in Java
         column = pa.chunked_array([pa.array(bits, mask=np.asarray(column.is_null()))])
     elif pa.types.is_struct(type_) and type_.num_fields:
         struct = column.combine_chunks()
@@ -96,10 +97,29 @@ def _codes(column: pa.ChunkedArray) -> Numbers:
             [*map(pa.chunked_array, ([field] for field in struct.flatten())), pa.chunked_array([struct.is_null()])]
         )
     elif pa.types.is_nested(type_):
-        column = pa.chunked_array([pa.array([None if v is None else repr(v) for v in column.to_pylist()], pa.string())])
+        column = pa.chunked_array(
+            [pa.array([None if v is None else repr(v) for v in _whole_numbers(column).to_pylist()], pa.string())]
+        )
     encoded = pc.dictionary_encode(column, null_encoding="encode").combine_chunks()
     chunks = encoded.chunks if isinstance(encoded, pa.ChunkedArray) else [encoded]
     return np.concatenate([np.asarray(chunk.indices, dtype=np.int64) for chunk in chunks] or [np.zeros(0, np.int64)])
+
+
+def _whole_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return nested values with dates and times as numbers: Python has fewer years."""
+    return column.cast(_of_numbers(column.type))
+
+
+def _of_numbers(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_date32(type_):
+        return pa.int32()
+    if pa.types.is_timestamp(type_):
+        return pa.int64()
+    if pa.types.is_struct(type_):
+        return pa.struct([f.with_type(_of_numbers(f.type)) for f in type_])
+    if pa.types.is_map(type_):
+        return pa.map_(_of_numbers(type_.key_type), _of_numbers(type_.item_type))
+    return pa.list_(_of_numbers(type_.value_type)) if pa.types.is_list(type_) else type_
 
 
 def _in_order(numbers: Numbers) -> Numbers:

@@ -14,7 +14,7 @@ from state_processor.read.read_types import with_metadata_of
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.late import pc
 from state_processor.write.arrow_keys import check_comparable, shared_key_numbers
-from state_processor.write.row_columns import later_message
+from state_processor.write.row_columns import later_message, named_later
 from state_processor.write.row_protocol import ColumnNames, Operation
 
 _BATCH_ROWS: Final = 1 << 19
@@ -201,8 +201,8 @@ class ArrowRows:
         """Return the results of an operation: on a table now, on the batches of a stream when these are read."""
         if isinstance(self._source, pa.Table):
             return ArrowRows(operation(self.to_arrow()))
-        schema = operation(self.schema.empty_table()).schema
-        return ArrowRows(_Stream(schema, lambda: pa.RecordBatchReader.from_batches(schema, self._changed(operation))))
+        schema, later = operation(self.schema.empty_table()).schema, named_later(operation)
+        return ArrowRows(_Stream(schema, lambda: pa.RecordBatchReader.from_batches(schema, self._changed(later))))
 
     def _changed(self, operation: Operation) -> Iterator[pa.RecordBatch]:
         for batch in self.batches(self.schema.names):

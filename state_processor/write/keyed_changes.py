@@ -20,7 +20,7 @@ from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACE
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError
 from state_processor.serializers.foreign_errors import third_party_errors
 from state_processor.serializers.kernel.encode.program import EncodeOptions
 from state_processor.serializers.keys.hash_codes import has_known_hash, require_hash_code
@@ -238,6 +238,9 @@ def add_timers(
 ) -> None:
     """Write timers; see :meth:`~state_processor.SavepointWriter.with_timers`."""
     schema, key = checked_schema(given.rows), given.key
+    part = key if given.rows.case_sensitive else key.lower()
+    if part in (TIMESTAMP, DOMAIN, SERVICE):
+        raise InvalidRowError(f"timers: column {key!r} has the {part} of each timer; rename the column of the key")
     times = [n for n in (TIMESTAMP, TIMESTAMP_MS, FIRES_AT) if n != key]
     namespace = given.namespace_type() if namespace is None else namespace
     require(schema.names, [key, *([] if set(times) & set(schema.names) else [TIMESTAMP])])

@@ -400,18 +400,27 @@ def _chosen(rows: pa.Table, numbers: Numbers, row: ChosenRow, part: pa.ChunkedAr
     """Return the chosen row of each group, with its time."""
     whole = rows.select([*row.columns, TIME]).to_struct_array() if part is None else part
     times = pc.struct_field(whole, TIME)
-    if times.null_count:
+    if times.null_count or (pa.types.is_floating(times.type) and pc.any(pc.is_nan(times)).as_py()):
         raise InvalidRowError(row.without_time)
     return _taken(numbers, times, whole, last=row.last)
 
 
 def _taken(numbers: Numbers, order: pa.ChunkedArray, values: pa.ChunkedArray, *, last: bool) -> pa.ChunkedArray:
     """Return the value of each group that is first or last in an order; nulls come last in both."""
-    table = pa.table({"number": numbers, "order": order})
-    keys = [("number", "ascending"), ("order", "descending" if last else "ascending")]
-    places = pc.sort_indices(table, sort_keys=keys)
+    columns = [pa.chunked_array([numbers]), *_leaves(order)]
+    table = pa.table(columns, names=[str(i) for i in range(len(columns))])
+    direction = "descending" if last else "ascending"
+    places = pc.sort_indices(table, sort_keys=[("0", "ascending"), *((name, direction) for name in table.column_names[1:])])
     _, firsts = np.unique(numbers[np.asarray(places)], return_index=True)
     return values.take(places.take(pa.array(firsts)))
+
+
+def _leaves(column: pa.ChunkedArray) -> list[pa.ChunkedArray]:
+    """Return the columns that order rows as a column of structs does: by their fields, nulls before values."""
+    if not pa.types.is_struct(column.type):
+        return [column]
+    fields = [pc.struct_field(column, i) for i in range(column.type.num_fields)]
+    return [leaf for field in fields for leaf in (field.is_valid(), *_leaves(field))]
 
 
 def given_columns(rows: Rows, wanted: Input, time: str | None = None) -> dict[str, str]:
@@ -436,6 +445,9 @@ def given_columns(rows: Rows, wanted: Input, time: str | None = None) -> dict[st
     if time is not None and given_as[time] not in names:
         reason = "which says in which order rows came"
         raise InvalidRowError(f"there is no column {given_as[time]!r}, {reason}; the rows have {', '.join(names)}")
+    if time is not None and not _orders_rows(rows.schema.field(given_as[time]).type):
+        type_ = spark_name(rows.schema.field(given_as[time]).type)
+        raise InvalidRowError(f"column {given_as[time]!r} is {type_}, which says no order of rows; give a number or a time")
     require(names, [given_as[name] for name in wanted.columns if name not in wanted.processing_time])
     refuse_others(names, tuple(given_as.values()))
     for column, type_ in wanted.columns.items():
@@ -443,6 +455,13 @@ def given_columns(rows: Rows, wanted: Input, time: str | None = None) -> dict[st
             name = given_as[column]
             _check_type(name, rows.schema.field(name).type, type_.arrow_type(DecodeOptions()), str(type_))
     return given_as if time is None else given_as | {TIME: given_as[time]}
+
+
+def _orders_rows(type_: pa.DataType) -> bool:
+    """Return whether rows have an order by values of a type, or by the fields of its structs."""
+    if pa.types.is_struct(type_):
+        return all(_orders_rows(f.type) for f in type_)
+    return not pa.types.is_nested(type_) and not pa.types.is_interval(type_)
 
 
 def _check_type(name: str, found: pa.DataType, wanted: pa.DataType, type_: str) -> None:

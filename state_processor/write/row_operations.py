@@ -11,7 +11,7 @@ import pyarrow as pa
 from state_processor.backends.formats.entry_layouts import NAMESPACE
 from state_processor.backends.formats.row_shapes import FIRES_AT, LAST_ACCESS, LIST_INDEX, LIST_VALUE
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
-from state_processor.backends.write.entry_encoder import MAP_KEY, MAP_VALUE, TIMESTAMP, VALUE
+from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, TIMESTAMP, VALUE
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.late import pc
 from state_processor.types.state_specs import EVENT_TIME, USER_TIMERS
@@ -69,8 +69,23 @@ def _exploded(rows: pa.Table, columns: ColumnNames) -> pa.Table:
     exploded |= {MAP_KEY: flat.field(MAP_KEY), MAP_VALUE: flat.field(MAP_VALUE)}
     if LAST_ACCESS in columns:
         times = one_chunk(table.column(columns[LAST_ACCESS]))
-        exploded[LAST_ACCESS] = pc.list_flatten(times) if pa.types.is_list(times.type) else times.take(parents)
+        if pa.types.is_list(times.type):
+            _check_times(table, columns, times, entries)
+            times = pc.list_flatten(times)
+        else:
+            times = times.take(parents)
+        exploded[LAST_ACCESS] = times
     return pa.table(exploded)
+
+
+def _check_times(rows: pa.Table, columns: ColumnNames, times: pa.Array, entries: pa.Array) -> None:
+    """Refuse maps with another number of times than entries."""
+    lengths = [pc.list_value_length(lists).fill_null(0) for lists in (times, entries)]
+    for row in np.flatnonzero(np.asarray(lengths[0]) != np.asarray(lengths[1]))[:1]:
+        key = rows.column(columns[KEY])[row].as_py()
+        raise InvalidRowError(
+            f"key {key!r}: column {columns[LAST_ACCESS]} has {lengths[0][row]} times, the value {lengths[1][row]} elements"
+        )
 
 
 def _collected(rows: pa.Table, key: list[str], *, has_times: bool) -> pa.Table:

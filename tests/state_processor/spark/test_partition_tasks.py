@@ -39,3 +39,19 @@ def test_rows_of_a_key_come_together(rows_of_batch: int, combines: bool, monkeyp
     rows = [(row["key"], row["total"]) for batch in task(batches(rows_of_batch)) for row in batch.to_pylist()]
     assert sorted(rows) == list(enumerate(SIZES))
     assert (max(given) < max(SIZES)) == (combines and rows_of_batch < 1000)
+
+
+def test_rows_of_a_key_that_do_not_become_fewer_are_combined_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition_tasks, "_ROWS_TOGETHER", 10)
+    given = []
+
+    def same(rows: pa.Table) -> pa.Table:
+        given.append(len(rows))
+        return rows
+
+    count = 1000
+    table = pa.table({"column0": np.zeros(count, np.int64), "column1": np.arange(count), "column2": np.zeros(count, np.int64)})
+    task = PartitionTask(TOTALS.append(pa.field(HASH, pa.int64())), (OnKeys(same, True),), TOTALS)
+    rows = pa.Table.from_batches(task(iter(table.to_batches(5))))
+    assert rows.column("total").to_pylist() == list(range(count))
+    assert sum(given) < 4 * count

@@ -43,6 +43,24 @@ def test_values_of_many_types(values: list[Any], type_: pa.DataType, numbers: li
     assert key_numbers([pa.chunked_array([pa.array(values, type_)])]).tolist() == numbers
 
 
+def test_nan_is_one_key_whatever_its_bits() -> None:
+    doubles = np.array([0x7FF8 << 48, 0x7FF8 << 48 | 1, 0xFFF8 << 48], np.uint64).view(np.float64)
+    floats = np.array([0x7FC0 << 16, 0x7FC0 << 16 | 1, 0xFFC0 << 16], np.uint32).view(np.float32)
+    for numbers in (doubles, floats):
+        assert key_numbers([pa.chunked_array([pa.array(numbers)])]).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("numbers", "times"), [(pa.int32(), pa.date32()), (pa.int64(), pa.timestamp("us", "UTC"))])
+def test_nested_dates_and_times_of_any_year(numbers: pa.DataType, times: pa.DataType) -> None:
+    values = [[2**31 - 1], None, [1], [2**31 - 1], []] if numbers == pa.int32() else [[2**62], None, [1], [2**62], []]
+    lists = pa.chunked_array([pa.array(values, pa.list_(numbers)).cast(pa.list_(times))])
+    entries = [None if value is None else [("a", number) for number in value] for value in values]
+    maps = pa.chunked_array([pa.array(entries, pa.map_(pa.string(), numbers)).cast(pa.map_(pa.string(), times))])
+    structs = pa.chunked_array([pa.StructArray.from_arrays([lists.combine_chunks()], names=["days"])])
+    for column in (lists, maps, structs):
+        assert key_numbers([column]).tolist() == [0, 1, 2, 0, 3]
+
+
 def test_numbers_of_two_tables() -> None:
     one, other = pa.chunked_array([[1, 2, None]], pa.int32()), pa.chunked_array([[2, None]], pa.int64())
     old, new = shared_key_numbers([one], [other])
