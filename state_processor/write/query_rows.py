@@ -446,8 +446,8 @@ def given_columns(rows: Rows, wanted: Input, time: str | None = None) -> dict[st
         reason = "which says in which order rows came"
         raise InvalidRowError(f"there is no column {given_as[time]!r}, {reason}; the rows have {', '.join(names)}")
     if time is not None and not _orders_rows(rows.schema.field(given_as[time]).type):
-        type_ = spark_name(rows.schema.field(given_as[time]).type)
-        raise InvalidRowError(f"column {given_as[time]!r} is {type_}, which says no order of rows; give a number or a time")
+        found = spark_name(rows.schema.field(given_as[time]).type)
+        raise InvalidRowError(f"column {given_as[time]!r} is {found}, which says no order of rows; give a number or a time")
     require(names, [given_as[name] for name in wanted.columns if name not in wanted.processing_time])
     refuse_others(names, tuple(given_as.values()))
     for column, type_ in wanted.columns.items():

@@ -255,3 +255,25 @@ def test_infinite_dates_and_times(type_: str, value: str, tmp_path: Path) -> Non
     writer = sp.arrow.SavepointWriter.new().with_keyed_state("op", rows, key_type=sp.Types.STRING(), states={"value": flink})
     with pytest.raises(sp.InvalidRowError, match="column 'value' of row 1 is infinite"):
         writer.write(tmp_path / "savepoint")
+
+
+@pytest.mark.parametrize("key", ["timestamp", "domain", "service"])
+def test_a_key_that_is_another_part_of_a_timer(key: str) -> None:
+    rows = [{key: "event_time", "timestamp_ms": 1}]
+    with pytest.raises(sp.InvalidRowError, match=f"operator o: timers: column '{key}' has the {key} of each timer; rename the"):
+        sp.arrow.SavepointWriter.new().with_timers("o", rows, key=key)
+
+
+@pytest.mark.parametrize("counts", [(1, 2), (1, 1), (0, 1)])
+def test_each_entry_of_a_map_that_changes_later_has_a_time(tmp_path: Path, counts: tuple[int, int]) -> None:
+    entries = pa.map_(pa.string(), pa.int64())
+    base = pa.table({"key": ["k"], "seen": pa.array([[("a", 1)]], entries)})
+    states = {"seen": sp.MapState(T.STRING(), T.LONG(), ttl=True)}
+    sp.arrow.SavepointWriter.new().with_keyed_state("o", base, states=states).write(tmp_path / "base")
+    times = pa.array([[1] * count or None for count in counts], pa.list_(pa.timestamp("us", "UTC")))
+    maps = pa.array([[("a", 1), ("b", 2)], [("a", 3)]], entries)
+    whole = pa.table({"key": ["k", "l"], "value": maps, "_last_access": times})
+    writer = sp.arrow.SavepointWriter.from_existing(tmp_path / "base").update_keyed_state("o", "seen", whole)
+    message = rf"operator o: state 'seen': key 'k': column _last_access has {counts[0]} times, the value 2 elements"
+    with pytest.raises(sp.InvalidRowError, match=message):
+        writer.update_keyed_state("o", "seen", [{"key": "k", "map_key": "a", "map_value": 9}])

@@ -201,14 +201,6 @@ REFUSED: dict[str, tuple[Call, str]] = {
         timers("SELECT 'a' AS key, timestamp'2024-01-01 00:00:00' AS timestamp"),
         r"operator new: state '_timer_state/event_user-timers': column 'timestamp' is of Spark type timestamp; .*takes bigint",
     ),
-    "a key that is the service": (
-        timers("SELECT 'a' AS service, 1L AS timestamp", key="service"),
-        r"operator new: timers: column 'service' has the service of each timer; rename the column of the key",
-    ),
-    "a key that is the time": (
-        timers("SELECT 7L AS timestamp, 1L AS timestamp_ms", key="timestamp"),
-        r"operator new: timers: column 'timestamp' has the timestamp of each timer; rename the column of the key",
-    ),
     "no time of a timer": (timers("SELECT 'a' AS key"), r"operator new: there is no column 'timestamp'"),
     "two times of a timer": (
         timers(TIMER + ", 999L AS timestamp_ms"),

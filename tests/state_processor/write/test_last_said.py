@@ -203,20 +203,3 @@ def test_elements_that_are_maps_come_in_rows(spark: SparkSession, tmp_path: Path
     df = spark.sql(f"SELECT * FROM VALUES {elements} t(key, list_index, list_value)")
     sp.SavepointWriter.from_existing(spark, tmp_path / "base").update_keyed_state("o", "maps", df).write(tmp_path / "new")
     assert values(tmp_path / "new", "maps") == {"k": [[("n", i)] for i in range(12)]}
-
-
-@pytest.mark.parametrize("times", [("array(1)", "array(2, 3)"), ("array(1)", "array(2)"), ("null", "array(2)")])
-def test_each_entry_of_a_map_that_changes_later_has_a_time(spark: SparkSession, tmp_path: Path, times: tuple[str, str]) -> None:
-    states = {"seen": sp.MapState(T.STRING(), T.LONG(), ttl=True)}
-    base = spark.sql("SELECT 'k' AS key, map('a', 1L) AS seen")
-    sp.SavepointWriter.new(spark).with_keyed_state("o", base, states=states).write(tmp_path / "base")
-    columns = "key, value, transform(times, second -> timestamp_seconds(second)) AS _last_access"
-    rows = f"('k', map('a', 1L, 'b', 2L), {times[0]}), ('l', map('a', 3L), {times[1]})"
-    maps = spark.sql(f"SELECT {columns} FROM VALUES {rows} t(key, value, times)")
-    writer = sp.SavepointWriter.from_existing(spark, tmp_path / "base").update_keyed_state("o", "seen", maps)
-    with pytest.raises(
-        sp.InvalidRowError, match=r"state 'seen': key '[kl]': column _last_access has \d times, the value \d elem"
-    ):
-        writer.update_keyed_state("o", "seen", spark.sql("SELECT 'k' AS key, 'a' AS map_key, 9L AS map_value")).write(
-            tmp_path / "new"
-        )

@@ -332,17 +332,11 @@ def test_columns_without_nulls_have_none(engine: Engine, tmp_path: Path) -> None
         engine.new().bootstrap_query(plan, "group-aggregate", rows).write(tmp_path / "s")
 
 
-def plan_of_last_rows() -> dict[str, Any]:
-    """A plan that keeps the last row by processing time."""
-    given: dict[str, Any] = json.loads(Path(query("2.3.0", "first-row")[1]).read_text("utf-8"))
+def test_the_last_row_needs_an_order(engine: Engine, tmp_path: Path) -> None:
+    given = json.loads(Path(query("2.3.0", "first-row")[1]).read_text("utf-8"))
     for node in given["nodes"]:
         if node["type"] == "stream-exec-deduplicate_1":
             node["keepLastRow"] = True
-    return given
-
-
-def test_the_last_row_needs_an_order(engine: Engine, tmp_path: Path) -> None:
-    given = plan_of_last_rows()
     rows = engine.sql(f"SELECT id, customer, amount FROM ({ORDERS})")
     writer = engine.new()
     with pytest.raises(InvalidRowError, match="there is no column 'came', which says in which order rows came"):
@@ -357,26 +351,3 @@ def test_the_last_row_needs_an_order(engine: Engine, tmp_path: Path) -> None:
         "{'key': {'customer': 'bob'}, 'value': {'id': 3, 'customer': 'bob', 'amount': 10, 'came': None}}",
         "{'key': {'customer': 'cy'}, 'value': {'id': 5, 'customer': 'cy', 'amount': None, 'came': None}}",
     ]
-
-
-def test_an_order_of_several_fields(engine: Engine, tmp_path: Path) -> None:
-    """As in Spark, by the fields of a struct, nulls before values."""
-    plan = plan_of_last_rows()
-    came = "named_struct('hour', id div 3, 'place', named_struct('of hour', nullif(id % 3, 2)))"
-    rows = engine.sql(f"SELECT id, 'ada' AS customer, id AS amount, {came} AS came FROM range(12)")
-    engine.new().bootstrap_query(plan, "deduplicate", rows).write(tmp_path / "s")
-    (uid,) = (row["operator_uid"] for row in sp.arrow.operators(tmp_path / "s", plan=json.dumps(plan)).to_pylist())
-    assert entries(tmp_path / "s", uid, "deduplicate-state", json.dumps(plan)) == [
-        "{'key': {'customer': 'ada'}, 'value': {'id': 10, 'customer': 'ada', 'amount': 10, 'came': None}}"
-    ]
-
-
-def test_orders_that_are_none(engine: Engine, tmp_path: Path) -> None:
-    plan = plan_of_last_rows()
-    rows = "SELECT id, 'ada' AS customer, id AS amount, {} AS came FROM range(3)"
-    for came, type_ in (("array(id)", "array<bigint>"), ("named_struct('x', map(id, id))", "struct<x:map<bigint,bigint>>")):
-        with pytest.raises(InvalidRowError, match=f"deduplicate: column 'came' is {type_}, which says no order of rows"):
-            engine.new().bootstrap_query(plan, "deduplicate", engine.sql(rows.format(came)))
-    nan = engine.sql(rows.format("IF(id = 1, double('NaN'), id)"))
-    with pytest.raises(InvalidRowError, match="column came: a row has no time"):
-        engine.new().bootstrap_query(plan, "deduplicate", nan).write(tmp_path / "nan")
