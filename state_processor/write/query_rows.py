@@ -407,20 +407,11 @@ def _chosen(rows: pa.Table, numbers: Numbers, row: ChosenRow, part: pa.ChunkedAr
 
 def _taken(numbers: Numbers, order: pa.ChunkedArray, values: pa.ChunkedArray, *, last: bool) -> pa.ChunkedArray:
     """Return the value of each group that is first or last in an order; nulls come last in both."""
-    columns = [pa.chunked_array([numbers]), *_leaves(order)]
-    table = pa.table(columns, names=[str(i) for i in range(len(columns))])
-    direction = "descending" if last else "ascending"
-    places = pc.sort_indices(table, sort_keys=[("0", "ascending"), *((name, direction) for name in table.column_names[1:])])
+    table = pa.table({"number": numbers, "order": order})
+    keys = [("number", "ascending"), ("order", "descending" if last else "ascending")]
+    places = pc.sort_indices(table, sort_keys=keys)
     _, firsts = np.unique(numbers[np.asarray(places)], return_index=True)
     return values.take(places.take(pa.array(firsts)))
-
-
-def _leaves(column: pa.ChunkedArray) -> list[pa.ChunkedArray]:
-    """Return the columns that order rows as a column of structs does: by their fields, nulls before values."""
-    if not pa.types.is_struct(column.type):
-        return [column]
-    fields = [pc.struct_field(column, i) for i in range(column.type.num_fields)]
-    return [leaf for field in fields for leaf in (field.is_valid(), *_leaves(field))]
 
 
 def given_columns(rows: Rows, wanted: Input, time: str | None = None) -> dict[str, str]:
