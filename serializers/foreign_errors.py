@@ -35,6 +35,19 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+@contextmanager
+def noted_errors(place: str, failures: dict[str, str] | None) -> Iterator[None]:
+    """Note the error of the block in ``failures``, by place; without ``failures``, errors pass."""
+    if failures is None:
+        yield
+        return
+    try:
+        with foreign_errors(place):
+            yield
+    except StateProcessorError as problem:
+        failures[place] = str(problem)
+
+
 _OWN: Final = "state_processor."
 _BASES: Final = f"{_OWN}serializers.base"
 

@@ -31,6 +31,15 @@ from state_processor.errors import (
 )
 from state_processor.applications.explain.explaining import explain as explain
 from state_processor.applications.explain.explanation import Explanation as Explanation
+from state_processor.applications.fleet.erasing import (
+    FleetErasure as FleetErasure,
+    JobErasure as JobErasure,
+    erase_in_fleet as erase_in_fleet,
+)
+from state_processor.applications.fleet.finding import (
+    FleetFindings as FleetFindings,
+    find_in_fleet as find_in_fleet,
+)
 from state_processor.applications.fleet.table import fleet as fleet
 from state_processor.applications.jobs.check import check_job as check_job
 from state_processor.applications.jobs.matching import match_operators as match_operators

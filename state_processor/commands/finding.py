@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from contextlib import nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
 
 from state_processor.applications.erasing.erased_rows import ACTIONS
+from state_processor.backends.metadata.discovery import DEPTH
 from state_processor.backends.read.option import Kind
 from state_processor.commands.command import (
     ANY_OPERATOR,
@@ -15,25 +19,33 @@ from state_processor.commands.command import (
     flags,
     group,
     named_operator,
+    not_negative,
     positive,
     repeated,
     switch,
 )
 from state_processor.commands.new_files import check_new, write_text
-from state_processor.commands.printing import print_json, print_table
+from state_processor.commands.printing import UNBOUNDED, print_json, print_table
 from state_processor.commands.terminal import say, say_json
 from state_processor.display.showing import with_operator
 from state_processor.options.flags import flag_values
-from state_processor.read.finding import SHOWN_PLACES, STATE_COLUMNS, find
+from state_processor.read.finding import PLACE_COLUMNS, SHOWN_PLACES, STATE_COLUMNS, UNDECODED_COLUMNS, find
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 from state_processor.types.answers import Answer
 
-_COLUMNS: Final = ("operator", "state", "key", "field", "sought", "count")
-
-_UNDECODED: Final = ("operator", "state", "reason", "count")
+if TYPE_CHECKING:
+    from state_processor.applications.erasing.erasure_report import ErasureReport
+    from state_processor.applications.fleet.erasing import FleetErasure
 
 _TEXT: Final = repeated("--text", "this text, as a part of any value")
 _KEY: Final = repeated("--key", "this key of keyed state, as JSON or plain text")
+_OF_FLEET: Final = (
+    switch("--fleet", "the newest complete snapshot of each job below directories, as the command fleet finds them"),
+    argument(
+        "--depth", type=not_negative, metavar="N", help=f"with --fleet: levels below a directory to search (default: {DEPTH})"
+    ),
+)
 
 
 def _number(text: str) -> int | float:
@@ -51,7 +63,8 @@ def _number(text: str) -> int | float:
     "where a text, a number or a key is in snapshots",
     "Search in all state of snapshots: keys, values and nested fields of keyed state, windows, timers and operator state, "
     "and the bytes of raw state, in-flight data and coordinators. State that can't be decoded is searched as bytes and named.",
-    argument("paths", metavar="PATH", nargs="+", help="directories of snapshots: paths or URLs"),
+    argument("paths", metavar="PATH", nargs="+", help="directories of snapshots, or with --fleet of jobs: paths or URLs"),
+    *_OF_FLEET,
     _TEXT,
     _KEY,
     repeated("--number", "this number, as a whole value", type=_number, metavar="N"),
@@ -59,21 +72,32 @@ def _number(text: str) -> int | float:
     PRINTING,
     flags(Kind.CHECKS),
     fails="nothing is found",
-    unchecked="nothing is found, and state that can't be decoded was searched as bytes",
-    python=("sp.find",),
+    unchecked="nothing is found, and state that can't be decoded was searched as bytes; with --fleet, if this is so for a job, "
+    "or a job can't be read",
+    python=("sp.find", "sp.find_in_fleet"),
 )
 def _find(options: argparse.Namespace) -> Answer:
     if not (options.text or options.number or options.key):
         raise OptionError("nothing to find: add --text, --number or --key")
-    found = find(options.paths, text=options.text, number=options.number, key=options.key, **flag_values(options))
+    sought = {"text": options.text, "number": options.number, "key": options.key, **flag_values(options)}
+    jobs: list[dict[str, Any]] = []
+    depth = _depth(options)
+    if depth is None:
+        found = find(options.paths, **sought)
+    else:
+        from state_processor.applications.fleet.finding import JOB_COLUMNS, WHOLE, error_lines, find_in_fleet
+
+        found = of_fleet = find_in_fleet(options.paths, depth=depth, **sought)
+        jobs = of_fleet.jobs.to_pylist()
     if options.json:
+        print_json(jobs)
         print_json(found.table.to_pylist())
         print_json(found.undecoded.to_pylist())
         return found.answer
-    snapshot = ("snapshot",) if len(options.paths) > 1 else ()
+    snapshot = found.snapshot_columns if jobs or len(options.paths) > 1 else ()
     if found:
         places = found.table.slice(0, options.limit).to_pylist()
-        print_table((*snapshot, *_COLUMNS), [_with_state(row) for row in places], options)
+        print_table((*snapshot, *PLACE_COLUMNS), [_with_state(row) for row in places], options)
         if found.table.num_rows > options.limit:
             say(f"\nThe first {options.limit} of {found.table.num_rows} places; --limit shows more. All of them:")
             print_table(STATE_COLUMNS, found.by_state(), options)
@@ -81,7 +105,12 @@ def _find(options: argparse.Namespace) -> Answer:
         say("Nothing found")
     if found.undecoded.num_rows:
         say("\nSearched as bytes:")
-        print_table((*snapshot, *_UNDECODED), [_with_state(row) for row in found.undecoded.to_pylist()], options)
+        print_table((*snapshot, *UNDECODED_COLUMNS), [_with_state(row) for row in found.undecoded.to_pylist()], options)
+    if jobs:
+        say("\nJobs:")
+        print_table(JOB_COLUMNS, jobs, options, UNBOUNDED, WHOLE)
+        for line in error_lines(jobs):
+            say(line)
     return found.answer
 
 
@@ -90,8 +119,11 @@ def _find(options: argparse.Namespace) -> Answer:
     "a copy without a person, with a proof",
     "Write a savepoint without a text, a key or rows, in all operators at once. Then read it again, search in all bytes of "
     "its files, and print a report. Of the chosen actions, the narrowest that applies is used for each value.",
-    argument("path", metavar="IN", help="directory of a savepoint or checkpoint; it is only read"),
-    argument("target", metavar="OUT", help="directory of the new savepoint"),
+    argument("path", metavar="IN", nargs="+", help="directory of a savepoint or checkpoint, or with --fleet of jobs; only read"),
+    argument(
+        "target", metavar="OUT", help="directory of the new savepoint; with --fleet, of a new savepoint for each job with it"
+    ),
+    *_OF_FLEET,
     _TEXT,
     _KEY,
     argument("--where", metavar="CONDITION", help="rows of --state for which this condition of SQL (DuckDB) is true"),
@@ -110,6 +142,7 @@ def _find(options: argparse.Namespace) -> Answer:
     switch("--json", "print the report as JSON"),
     group(
         "options of writing a savepoint",
+        switch("--dry-run", "write to a directory for temporary files instead of OUT, and remove it: only the report is shown"),
         switch("--overwrite", "replace a savepoint in OUT when the new one is complete, and the file of --report"),
         argument(
             "--format",
@@ -120,33 +153,51 @@ def _find(options: argparse.Namespace) -> Answer:
         argument("--backend", help="the state backend that restores a native savepoint"),
     ),
     flags(Kind.COPIES),
-    fails="something is left; the report names it",
-    unchecked="nothing is left, as far as state can be decoded; the report names state that was searched as bytes",
-    python=("sp.erase",),
+    fails="something is left, or with --fleet the erasure is refused for a job; the report names it",
+    unchecked="nothing is left, as far as state can be decoded, or jobs can be read; the report names state that was searched as "
+    "bytes, and jobs",
+    python=("sp.erase", "sp.erase_in_fleet"),
 )
 def _erase(options: argparse.Namespace) -> Answer:
-    from state_processor.applications.erasing.erasure import erase  # finding does not import what writes
-
+    if options.report is not None and options.dry_run:
+        raise OptionError("--report is for a savepoint that stays: leave out --dry-run")
     if options.report is not None and not options.overwrite:
         check_new(options.report)
-    report = erase(
-        options.path,
-        options.target,
-        remove=options.remove,
-        text=options.text,
-        key=options.key,
-        where=options.where,
-        uid=named_operator(options),
-        state=options.state,
-        format=options.format,
-        backend=options.backend,
-        overwrite=options.overwrite,
-        **flag_values(options),
-    )
+    with TemporaryDirectory(prefix="dry-run-") if options.dry_run else nullcontext() as directory:
+        report = _erased(options, str(Path(directory, "savepoint")) if directory else options.target)
     if options.report is not None:
         write_text(options.report, f"{report.to_json(reveal=options.reveal)}\n", replaced=options.overwrite)
     say_json(report.to_json(reveal=options.reveal)) if options.json else say(report.to_text(reveal=options.reveal))
+    if options.dry_run and not options.json:
+        say(f"{options.target} was not written (--dry-run)")
     return report.answer
+
+
+def _erased(options: argparse.Namespace, target: str) -> ErasureReport | FleetErasure:
+    from state_processor.applications.erasing.erasure import erase  # finding does not import what writes
+    from state_processor.applications.fleet.erasing import erase_in_fleet
+
+    depth = _depth(options)
+    names = ("remove", "text", "key", "format", "backend")
+    common = {**{name: getattr(options, name) for name in names}, **flag_values(options)}
+    if depth is None:
+        if len(options.path) > 1:
+            raise OptionError("several directories IN are for --fleet: name one savepoint")
+        of_rows = {"where": options.where, "uid": named_operator(options), "state": options.state}
+        return erase(options.path[0], target, **of_rows, overwrite=options.overwrite, **common)
+    unfit = [name for name in ("where", "uid", "uid_hash", "state", "overwrite") if getattr(options, name)]
+    if unfit:
+        raise OptionError(f"{', '.join(map(spelled, unfit))} is not for --fleet: erase from one savepoint")
+    return erase_in_fleet(options.path, target, depth=depth, **common)
+
+
+def _depth(options: argparse.Namespace) -> int | None:
+    """Return the levels below directories to search; ``None`` if the paths are snapshots."""
+    if options.fleet:
+        return DEPTH if options.depth is None else options.depth
+    if options.depth is not None:
+        raise OptionError("--depth is for --fleet: add that")
+    return None
 
 
 def _with_state(row: dict[str, Any]) -> dict[str, Any]:

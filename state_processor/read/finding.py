@@ -19,6 +19,7 @@ from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.foreign_errors import noted_errors
 from state_processor.types.answers import Answer
 
 Path: TypeAlias = str | PathLike[str]
@@ -26,7 +27,9 @@ _SNAPSHOT: Final = pa.field("snapshot", pa.string())
 SHOWN_PLACES: Final = 20
 """Places that are shown one by one; a summary of each state follows if there are more."""
 STATE_COLUMNS: Final = ("operator", "state", "places", "count")
-_SHOWN: Final = ("snapshot", "operator", "state", "key", "field", "sought", "count")
+PLACE_COLUMNS: Final = ("operator", "state", "key", "field", "sought", "count")
+UNDECODED_COLUMNS: Final = ("operator", "state", "reason", "count")
+_SNAPSHOT_COLUMNS: Final = ("job", "snapshot")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -66,29 +69,34 @@ class Findings:
             for (operator, state), counts in groups.items()
         ]
 
+    @property
+    def snapshot_columns(self) -> tuple[str, ...]:
+        """The columns that name the snapshot of a row."""
+        return tuple(name for name in _SNAPSHOT_COLUMNS if name in self.table.schema.names)
+
     def __repr__(self) -> str:
         return str(self)
 
     def __str__(self) -> str:
         rows = [_shown(row) for row in self.table.slice(0, SHOWN_PLACES).to_pylist()]
-        lines = [render_records(_SHOWN, rows) if rows else "Nothing found"]
+        lines = [render_records((*self.snapshot_columns, *PLACE_COLUMNS), rows) if rows else "Nothing found"]
         if self.table.num_rows > SHOWN_PLACES:
             lines += ["", f"The first {SHOWN_PLACES} of {self.table.num_rows} places. All of them:"]
             lines.append(render_records(STATE_COLUMNS, self.by_state()))
         unread = [_shown(row) for row in self.undecoded.to_pylist()]
         if unread:
-            lines += ["", "Searched as bytes:", render_records(("snapshot", "operator", "state", "reason", "count"), unread)]
+            lines += ["", "Searched as bytes:", render_records((*self.snapshot_columns, *UNDECODED_COLUMNS), unread)]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         from state_processor.display.html_tables import html_table
 
-        columns = STATE_COLUMNS if self.table.num_rows > SHOWN_PLACES else _SHOWN
+        columns = STATE_COLUMNS if self.table.num_rows > SHOWN_PLACES else (*self.snapshot_columns, *PLACE_COLUMNS)
         rows = self.by_state() if self.table.num_rows > SHOWN_PLACES else map(_shown, self.table.to_pylist())
         unread = [_shown(row) for row in self.undecoded.to_pylist()]
         parts = [html_table(columns, rows, caption="" if self else "Nothing found")]
         if unread:
-            parts.append(html_table(("snapshot", "operator", "state", "reason", "count"), unread, caption="Searched as bytes"))
+            parts.append(html_table((*self.snapshot_columns, *UNDECODED_COLUMNS), unread, caption="Searched as bytes"))
         return "".join(parts)
 
 
@@ -157,22 +165,39 @@ def sought_keys(key: Any) -> list[Any]:
     return key if isinstance(key, list) else [] if key is None else [key]
 
 
-def search(paths: Sequence[Path], needles: Sequence[Needle], keys: Sequence[Any], options: Mapping[str, Any]) -> Findings:
-    """Search in snapshots; see :func:`find`."""
+def check_sought(needles: Sequence[Needle], keys: Sequence[Any]) -> None:
+    """Refuse a search for nothing."""
     if not needles and not keys:
         raise OptionError(f"nothing to find: add {spelled('text')}, {spelled('number')} or {spelled('key')}")
+
+
+def search(
+    paths: Sequence[Path],
+    needles: Sequence[Needle],
+    keys: Sequence[Any],
+    options: Mapping[str, Any],
+    failures: dict[str, str] | None = None,
+) -> Findings:
+    """Search in snapshots; see :func:`find`.
+
+    With ``failures``, which receives the errors of snapshots by path, the search goes on with the next snapshot. What was found
+    before the error counts. A key without a fitting operator is an error only if there are no failures.
+    """
+    check_sought(needles, keys)
     access, parts, undecoded, fitting = SnapshotAccess.of(**options), [], [], set[int]()
     for path in paths:
-        refuse_undecodable(fspath(path))  # the tables have it
-        snapshot = access.open(path)
-        found = StateSearch(snapshot, needles, keys)
-        for operator in progress(snapshot.metadata.operators, "searching"):
-            found.search(operator)
-        fitting |= found.fitting_keys
-        parts.append(_of_snapshot(path, merged(found.hits)))
-        undecoded.append(_of_snapshot(path, pa.Table.from_pylist(found.undecoded, UNDECODED)))
+        with noted_errors(fspath(path), failures):
+            refuse_undecodable(fspath(path))  # the tables have it
+            found = StateSearch(access.open(path), needles, keys)
+            try:
+                for operator in progress(found.snapshot.metadata.operators, "searching"):
+                    found.search(operator)
+            finally:
+                fitting |= found.fitting_keys
+                parts.append(_of_snapshot(path, merged(found.hits)))
+                undecoded.append(_of_snapshot(path, pa.Table.from_pylist(found.undecoded, UNDECODED)))
     unfit = [repr(one) for number, one in enumerate(keys) if number not in fitting]
-    if unfit:
+    if unfit and not failures:
         raise OptionError(f"key: no operator has keys of the type of {', '.join(unfit)}; see the column key_type of the states")
     empty = [_of_snapshot("", schema.empty_table()) for schema in (HITS, UNDECODED)]
     return Findings(*(pa.concat_tables([none, *some]) for none, some in zip(empty, (parts, undecoded), strict=True)))

@@ -115,7 +115,14 @@ def erase(
         path, checked_actions(remove), sought(text, None), sought_keys(key), where, uid, state, format, backend, options
     )
     erasure.prepare()
+    erasure.refuse_unfit_keys()
     return erasure.write(target, overwrite=overwrite)
+
+
+def check_keys(keys: Sequence[Any], actions: Collection[Action]) -> None:
+    """Refuse keys without the action that removes them."""
+    if keys and "keys" not in actions:
+        raise OptionError(f"{spelled('key')} needs {spelled('remove', 'keys')}")
 
 
 @dataclass(frozen=True)
@@ -156,8 +163,7 @@ class Erasure:
             raise OptionError(f"nothing to erase: add {spelled('text')}, {spelled('key')} or {spelled('where')}")
         if self.where is not None and (self.uid is None or self.state is None):
             raise OptionError(f"{spelled('where')} needs {spelled('uid')} and {spelled('state')}")
-        if self.keys and "keys" not in self.actions:
-            raise OptionError(f"{spelled('key')} needs {spelled('remove', 'keys')}")
+        check_keys(self.keys, self.actions)
         self.access = SnapshotAccess.among(self.options)
         self.texts = [str(needle) for needle in self.needles]
         patterns = [pattern for needle in self.needles for pattern in needle.patterns]
@@ -180,14 +186,17 @@ class Erasure:
                 self._delete_keys(operator, pa.concat_tables(keys))
         if self.where is not None:
             self._erase_rows()
-        unfit = [repr(key) for number, key in enumerate(self.keys) if number not in self._fitting]
-        if unfit:
-            raise OptionError(f"key: no operator has keys of the type of {', '.join(unfit)}")
         if self.refused:
             chosen = ", ".join(sorted(self.actions))
             raise OptionError(
                 f"{spelled('remove')} is {chosen}, which does not apply where the text is: {'; '.join(self.refused)}"
             )
+
+    def refuse_unfit_keys(self) -> None:
+        """Refuse keys of another type than the keys of all operators."""
+        unfit = [repr(key) for number, key in enumerate(self.keys) if number not in self._fitting]
+        if unfit:
+            raise OptionError(f"key: no operator has keys of the type of {', '.join(unfit)}")
 
     # Texts
 
@@ -372,8 +381,7 @@ class Erasure:
 
     @property
     def _sought(self) -> dict[str, list[str]]:
-        given = {"text": self.texts, "key": list(map(_key_text, self.keys)), "where": [self.where] if self.where else []}
-        return {name: values for name, values in given.items() if values}
+        return sought_texts(self.needles, self.keys, self.where)
 
     def _needles_of_keys(self) -> Iterator[Needle]:
         for key in self.keys:
@@ -391,14 +399,21 @@ class Erasure:
         """Read the new savepoint and search in its rows. Return the hits, and the state that can't be decoded."""
         remaining: list[dict[str, Any]] = []
         undecoded: list[dict[str, Any]] = []
-        if self.needles or self.keys:
-            found = search([target], self.needles, self.keys, self.access.values())
+        keys = [self.keys[number] for number in sorted(self._fitting)]
+        if self.needles or keys:
+            found = search([target], self.needles, keys, self.access.values())
             remaining, undecoded = found.table.to_pylist(), found.undecoded.to_pylist()
         if self.where is not None:
             count = self._selected(target, self._of_condition(self.access.open(target)).operator).num_rows
             place = {"operator_uid": str(self.uid), "operator_uid_hash": "", "state_name": self.state, "key": None}
             remaining += [{**place, "field": self.where, "count": count}] if count else []
         return remaining, undecoded
+
+
+def sought_texts(needles: Sequence[Needle], keys: Sequence[Any], where: str | None) -> dict[str, list[str]]:
+    """Return what is erased, as reports have it."""
+    texts = {"text": list(map(str, needles)), "key": list(map(_key_text, keys)), "where": [where] if where else []}
+    return {name: values for name, values in texts.items() if values}
 
 
 def _changes(summary: WriteSummary) -> Iterator[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -103,25 +103,13 @@ class ErasureReport:
 
         Paths, and names of operators and states, stay as they are.
         """
-        names = {value: f"{name} {i + 1}" for name, values in self.sought.items() for i, value in enumerate(values)}
-        texts = self.sought.get("text", [])
-
-        def hidden(value: Any) -> Any:
-            if not isinstance(value, str) or value in names:
-                return names.get(value, value)
-            for text in texts:
-                value = value.replace(text, names[text])
-            return value
-
-        def rows(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
-            return [{name: hidden(value) if name in _OF_CONTENT else value for name, value in row.items()} for row in given]
-
+        hidden = Placeholders(self.sought)
         return replace(
             self,
-            sought={name: [names[value] for value in values] for name, values in self.sought.items()},
-            remaining=rows(self.remaining),
-            undecoded=rows(self.undecoded),
-            unsearched=[names.get(one.removeprefix("key "), one) for one in self.unsearched],
+            sought=hidden.sought(),
+            remaining=hidden.rows(self.remaining),
+            undecoded=hidden.rows(self.undecoded),
+            unsearched=[hidden.names.get(one.removeprefix("key "), one) for one in self.unsearched],
         )
 
     def to_text(self, *, reveal: bool = False) -> str:
@@ -149,6 +137,32 @@ class ErasureReport:
                 f"\n{_RESULTS[self.answer]}: {searched}",
             ]
         )
+
+
+class Placeholders:
+    """Placeholders for erased texts, keys and the condition, such as ``text 1``."""
+
+    def __init__(self, sought: Mapping[str, Sequence[str]]) -> None:
+        self._sought = sought
+        self.names = {value: f"{name} {i + 1}" for name, values in sought.items() for i, value in enumerate(values)}
+
+    def sought(self) -> dict[str, list[str]]:
+        """Return the placeholders as the report has what was sought."""
+        return {name: [self.names[value] for value in values] for name, values in self._sought.items()}
+
+    def text(self, value: Any) -> Any:
+        """Return a value with placeholders. Keys and the condition are replaced as whole values, or in quotes."""
+        if not isinstance(value, str) or value in self.names:
+            return self.names.get(value, value)
+        for text in self._sought.get("text", ()):
+            value = value.replace(text, self.names[text]).replace(repr(text)[1:-1], self.names[text])
+        for key in self._sought.get("key", ()):
+            value = value.replace(repr(key), self.names[key])
+        return value
+
+    def rows(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return rows of the report with placeholders."""
+        return [{name: self.text(value) if name in _OF_CONTENT else value for name, value in row.items()} for row in rows]
 
 
 _RESULTS: Final = {

@@ -1,1 +1,4 @@
-"""One table for all jobs below directories: ``table``, ``grouping``, ``measures``, ``findings``; ``page``, ``openmetrics``."""
+"""All jobs below directories.
+
+One table: ``table``, ``grouping``, ``measures``, ``findings``; ``page``, ``openmetrics``. Their state: ``finding``, ``erasing``.
+"""

@@ -129,10 +129,9 @@ def fleet(
     access = SnapshotAccess.of(**options)
     depth = COUNT.of_argument("depth", depth)
     timeout = _timeout(transaction_timeout)
-    roots = _roots(directories)
-    snapshots, rows = _search(roots, depth, access)
+    roots = roots_of(directories)
     measurement = Measurement(access, datetime.now(UTC), check, headers, timeout)
-    rows += [measurement.row(job) for job in progress(jobs_of(snapshots), "measuring")]
+    rows = measured(roots, depth, measurement)
     if orphans:
         _count_orphans(rows, roots, access, measurement.now)
     return pa.Table.from_pylist([_presentable(row) for row in _sorted(rows, sort)], FLEET_SCHEMA)
@@ -145,7 +144,14 @@ def _timeout(value: str | timedelta) -> timedelta:
         raise OptionError(f"{spelled('transaction_timeout', value)}: expected a duration such as 15min or PT1H") from None
 
 
-def _roots(directories: Directories) -> list[str]:
+def measured(roots: Sequence[str], depth: int, measurement: Measurement) -> list[Row]:
+    """Return a row for each job below directories, and for each directory that can't be searched."""
+    snapshots, rows = _search(roots, depth, measurement.access)
+    return rows + [measurement.row(job) for job in progress(jobs_of(snapshots), "measuring")]
+
+
+def roots_of(directories: Directories) -> list[str]:
+    """Return the directories of an argument, each once."""
     given = [directories] if isinstance(directories, (str, PathLike)) else directories
     roots = list(dict.fromkeys(str(Location.given(fspath(directory))) for directory in given))
     if not roots:

@@ -107,11 +107,17 @@ COMMANDS = {
     "sql": (["ORDERS", "SELECT * FROM operators"], ["ORDERS", "SELECT \x1b"], ["ORDERS/none\x1b", "SELECT 1"]),
     "history": (["ORDERS/.."], ["ORDERS/..", "--vertical"], ["ORDERS/../none\x1b"]),
     "fleet": (["ORDERS/.."], ["ORDERS/..", "--headers", "--vertical"], ["ORDERS/../none\x1b"]),
-    "find": (["ORDERS", "--text", "a"], ["ORDERS", "--text", "\x1b"], ["ORDERS/none\x1b", "--text", "a"]),
+    "find": (
+        ["ORDERS", "--text", "a"],
+        ["ORDERS", "--text", "\x1b"],
+        ["ORDERS/none\x1b", "--text", "a"],
+        ["--fleet", "ORDERS/..", "ORDERS/../none\x1b", "--text", "a"],
+    ),
     "erase": (
         ["ORDERS", "NEW\x1b", "--text", "amelia", "--remove", "keys"],
         ["ORDERS", "NEW", "--text", "main", "--remove", "fields"],
         ["ORDERS", "NEW", "--uid", UID[:-1], "--state", STATE, "--where", "true", "--remove", "keys"],
+        ["--fleet", "ORDERS/..", "ORDERS/../none\x1b", "NEW\x1b", "--text", "amelia", "--remove", "keys", "--dry-run"],
     ),
     "expire": (["ORDERS", "NEW", "--uid", UID, "--state", STATE, "--ttl", "1h"],),
     "with-ttl": (["ORDERS", "NEW", "--uid", UID, "--state", STATE], ["ORDERS", "NEW", "--uid", UID, "--state", STATE[:-1]]),

@@ -28,6 +28,12 @@ def erased(path: Path, **arguments: Any) -> Any:
     return sp.arrow.read_state(path / "erased", "orders").read_all().sort_by("key").to_pylist()
 
 
+def erased_in_fleet(path: Path, **arguments: Any) -> Any:
+    given = {"directories": [ORDERS_PATH, WINDOWS_PATH], "text": "amelia", "remove": "keys", **arguments}
+    rows = [job.as_row() for job in sp.erase_in_fleet(target=path / "erased", **given).jobs]
+    return str(rows)
+
+
 def twice(rows: Any) -> Any:
     return [rows.read_all().sort_by("key").to_pylist() for _ in range(2)]
 
@@ -53,6 +59,14 @@ NAMED: Final[dict[str, tuple[list[Any], Call]]] = {
     "erase.key": (["amelia", "anders"], lambda g, path: erased(path, key=g)),
     "erase.remove": (["keys", "entries"], lambda g, path: erased(path, text=["amelia", "anders"], remove=g)),
     "erase.text": (["amelia", "anders"], lambda g, path: erased(path, text=g)),
+    "find_in_fleet.directories": ([ORDERS_PATH, WINDOWS_PATH], lambda g, _: sp.find_in_fleet(g, text="e").table),
+    "find_in_fleet.text": (["amelia", "user-1"], lambda g, _: sp.find_in_fleet([ORDERS_PATH, WINDOWS_PATH], text=g).table),
+    "find_in_fleet.number": ([5, 109], lambda g, _: sp.find_in_fleet([ORDERS_PATH, WINDOWS_PATH], number=g).table),
+    "find_in_fleet.key": (["amelia", "anders"], lambda g, _: sp.find_in_fleet(ORDERS_PATH, key=g).table),
+    "erase_in_fleet.directories": ([ORDERS_PATH, WINDOWS_PATH], lambda g, path: erased_in_fleet(path, directories=g)),
+    "erase_in_fleet.key": (["amelia", "anders"], lambda g, path: erased_in_fleet(path, text=None, key=g)),
+    "erase_in_fleet.remove": (["keys", "entries"], lambda g, path: erased_in_fleet(path, remove=g)),
+    "erase_in_fleet.text": (["amelia", "user-1"], lambda g, path: erased_in_fleet(path, text=g)),
     "check_job.unchanged": (["orders"], lambda g, _: str(sp.check_job(ORDERS_PATH, sp.signature(ORDERS_PATH), unchanged=g))),
     "files.also": ([WINDOWS_PATH], lambda g, _: len(sp.files(ORDERS_PATH, also=g))),
     "orphans.also": ([WINDOWS_PATH], lambda g, path: str(sp.orphans(path, also=g))),
