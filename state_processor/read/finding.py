@@ -180,8 +180,8 @@ def search(
 ) -> Findings:
     """Search in snapshots; see :func:`find`.
 
-    With ``failures``, which receives the errors of snapshots by path, the search goes on with the next snapshot. What was found
-    before the error counts. A key without a fitting operator is an error only if there are no failures.
+    With ``failures``, which receives the errors of snapshots by path, the search goes on with the next snapshot. Hits before the
+    error count. A key without a fitting operator is an error only without failures.
     """
     check_sought(needles, keys)
     access, parts, undecoded, fitting = SnapshotAccess.of(**options), [], [], set[int]()

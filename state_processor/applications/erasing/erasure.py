@@ -411,7 +411,7 @@ class Erasure:
 
 
 def sought_texts(needles: Sequence[Needle], keys: Sequence[Any], where: str | None) -> dict[str, list[str]]:
-    """Return what is erased, as reports have it."""
+    """Return the texts, keys and the condition for reports."""
     texts = {"text": list(map(str, needles)), "key": list(map(_key_text, keys)), "where": [where] if where else []}
     return {name: values for name, values in texts.items() if values}
 

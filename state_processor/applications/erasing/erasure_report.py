@@ -147,7 +147,7 @@ class Placeholders:
         self.names = {value: f"{name} {i + 1}" for name, values in sought.items() for i, value in enumerate(values)}
 
     def sought(self) -> dict[str, list[str]]:
-        """Return the placeholders as the report has what was sought."""
+        """Return the placeholders under ``text``, ``key`` and ``where``."""
         return {name: [self.names[value] for value in values] for name, values in self._sought.items()}
 
     def text(self, value: Any) -> Any:

@@ -115,7 +115,7 @@ class FleetErasure:
         return "\n\n".join([title, render_records(_COLUMNS, rows, whole=WHOLE), *error_lines(rows), *reports])
 
     def _content(self, reveal: bool) -> tuple[dict[str, list[str]], list[JobErasure]]:
-        """Return what was sought, and the jobs, with placeholders unless they are revealed."""
+        """Return the texts and keys, and the jobs, with placeholders unless they are revealed."""
         if reveal:
             return self.sought, self.jobs
         hidden = Placeholders(self.sought)
@@ -148,10 +148,10 @@ def erase_in_fleet(
     depth: int = DEPTH,
     **options: Unpack[ChangedSavepointOptions],
 ) -> FleetErasure:
-    """Write a savepoint without some texts or keys for each job in which they are found, with a proof.
+    """Write a savepoint without some texts or keys for each job whose state contains them, with a proof.
 
-    The newest complete snapshot of each job is searched as by :func:`state_processor.find_in_fleet`. Nothing is written for jobs
-    in which nothing is found. A job whose state can't be read or erased is a job of the report, and the next job follows.
+    The newest complete snapshot of each job is searched as by :func:`state_processor.find_in_fleet`. Nothing is written for other
+    jobs. A job whose state can't be read or erased is a job of the report, and the next job follows.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class FleetFindings(Findings):
         As in :class:`~state_processor.Findings`, with the column ``job`` in front.
     jobs
         A row for each job, and for each directory that can't be searched: ``job`` (its id, or its directory), ``directory``,
-        ``snapshot`` (the newest complete one, null if there is none), ``places``, ``count`` (values), ``undecoded`` (states that
+        ``snapshot`` (the newest complete one, or null), ``places``, ``count`` (values), ``undecoded`` (states that
         were searched as bytes), ``answer`` and ``error`` (what could not be read).
     """
 
@@ -129,7 +129,7 @@ def search_fleet(
 
 
 def error_lines(jobs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a line for each job with an error: reports show errors as they are."""
+    """Yield a line for each job with an error: reports do not shorten errors."""
     return (f"{job['job']}: {job['error']}" for job in jobs if job["error"])
 
 
