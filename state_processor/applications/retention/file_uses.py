@@ -12,7 +12,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from typing import Final
 
 import pyarrow.fs as pafs
@@ -26,6 +25,7 @@ from state_processor.backends.metadata.metadata_digest import METADATA_FILE
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.metadata.streams import StreamInFile, streams_in_files
 from state_processor.serializers.errors import NotASnapshotError, StateProcessorError, WriteError
+from state_processor.serializers.locks import cached_property
 from state_processor.serializers.redaction import redacted_repr
 
 _ATTEMPTS: Final = 8

@@ -16,7 +16,7 @@ import pyarrow.fs as pafs
 import pytest
 
 import state_processor as sp
-from state_processor.backends.files import storage as storage_module
+from state_processor.backends.files import open_files
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.relocation import Relocation
 from state_processor.backends.files.storage import Storage
@@ -250,7 +250,7 @@ def test_storage_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatc
         def get_file_info(self, path: str) -> None:
             time.sleep(60)
 
-    monkeypatch.setattr(storage_module, "_ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(open_files, "_ANSWER_SECONDS", 0.2)
     monkeypatch.setattr(Storage, "_connect", lambda *_: Silent())
     started = time.monotonic()
     with pytest.raises(MissingFileError, match=r"operator x: gs://b/x cannot be read: .*not answered for 0.2 seconds"):
