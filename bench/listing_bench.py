@@ -2,7 +2,7 @@
 
 A ``_metadata`` of a million handles is read and written, and its handles are listed. A directory of 20,000 checkpoints, which
 share files, is listed, and its removals are previewed. Each question has a process of its own. Targets: the CPU time per handle
-and per checkpoint is at most 25 % above that of a tenth of them.
+and per checkpoint is at most 25 % above the CPU time for a tenth of the handles or checkpoints.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def make_metadata(target: Path, handles: int) -> None:
 
 
 def make_checkpoints(target: Path, number: int) -> None:
-    """Write the checkpoints of a job; each uses a file of its own and those of the checkpoints before."""
+    """Write the checkpoints of a job; each uses a new file and the files of the checkpoints before."""
     shared = target / JOB / "shared"
     shared.mkdir(parents=True)
     files: list[str] = []

@@ -1,4 +1,4 @@
-"""Open files, local and remote, which are read at any offset. Calls to remote storage have a time limit."""
+"""Open local and remote files, to be read at any offset. Calls to remote storage have a time limit."""
 
 from __future__ import annotations
 

@@ -18,10 +18,7 @@ from typing import Any
 import state_processor as sp
 from state_processor.types.answers import Answer
 from tests.interop import flink, flink_jars
-
-VERSIONS = ("1.20.5", "2.3.0")
-UPGRADE = "1.20.5 to 2.3.0"
-BACKENDS = ("hashmap", "rocksdb")
+from tests.interop.job_pairs import BACKENDS, UPGRADE, VERSIONS
 
 
 @dataclass(frozen=True)
