@@ -226,11 +226,11 @@ def diff(
     """
     from state_processor.read.differences import DifferencesReader, open_differences  # reads of state skip it
 
-    found = open_differences((old, new), uid, state, options, full)
+    differences = open_differences((old, new), uid, state, options, full)
     if state is None:
-        reader = DifferencesReader(found, as_text=True)
+        reader = DifferencesReader(differences, as_text=True)
         return Rows(reader.schema, reader.rows)
-    (difference,) = found
+    (difference,) = differences
     return Rows(difference.schema, difference.rows)
 
 
@@ -277,9 +277,9 @@ def diff_summary(
     """
     from state_processor.read.differences import SUMMARY_SCHEMA, open_differences, with_bytes  # reads of state skip it
 
-    found = open_differences((old, new), uid, None, options, full)
-    rows = [difference.summary() for difference in progress(found, "comparing")]
-    return pa.Table.from_pylist(with_bytes(found, rows), SUMMARY_SCHEMA)
+    differences = open_differences((old, new), uid, None, options, full)
+    rows = [difference.summary() for difference in progress(differences, "comparing")]
+    return pa.Table.from_pylist(with_bytes(differences, rows), SUMMARY_SCHEMA)
 
 
 @takes_options

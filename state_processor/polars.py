@@ -81,8 +81,8 @@ def scan_state(
     ) -> Iterator[pl.DataFrame]:
         names = scan.schema.names if columns is None else columns
         needed = names if predicate is None else list(dict.fromkeys([*names, *predicate.meta.root_names()]))
-        wanted = columns_of(scan.schema, needed or scan.schema.names[:1])
-        for batch in scan.read(wanted, scan.narrowing_keys(_allowed_keys(predicate))):
+        schema = columns_of(scan.schema, needed or scan.schema.names[:1])
+        for batch in scan.read(schema, scan.narrowing_keys(_allowed_keys(predicate))):
             frame = polars.DataFrame(batch)
             if predicate is not None:
                 frame = frame.filter(predicate)

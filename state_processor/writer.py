@@ -117,8 +117,8 @@ class SavepointWriter(QueryMethods):
         access = with_settings_of_spark(spark, SnapshotAccess.among(options), path)
         return cls(spark, SavepointBuild.from_existing(path, flink_version, access, options.get("scratch")))
 
-    def _rows(self, given: Any) -> SparkRows:
-        return rows_of(self._spark, given)
+    def _rows(self, source: Any) -> SparkRows:
+        return rows_of(self._spark, source)
 
     def _read(
         self,
@@ -132,10 +132,10 @@ class SavepointWriter(QueryMethods):
         return SparkRows(SavepointReader(self._spark, snapshot, access).read_keyed_state(uid, name, schema=schema, **options))
 
     def _plan(self, plan: GivenPlan) -> CompiledPlan:
-        given = plan_text(plan)
-        is_file = not given.lstrip().startswith("{")
-        access = self._access(given) if is_file else self._build.access
-        return read_plan(given, access.storage())
+        text = plan_text(plan)
+        is_file = not text.lstrip().startswith("{")
+        access = self._access(text) if is_file else self._build.access
+        return read_plan(text, access.storage())
 
     def _engine(self) -> SparkEngine:
         return SparkEngine(self._spark)

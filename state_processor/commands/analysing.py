@@ -53,9 +53,9 @@ def _sizes(options: argparse.Namespace) -> None:
     if options.json:
         print_json(rows)
         return
-    shown = rows if options.by == "key" else [with_operator(row) for row in rows]
-    columns = [n for n in (shown[0] if shown else ()) if n not in ("operator_uid", "operator_uid_hash")]
-    print_table([SIZES.get(n, n) for n in columns], [with_sizes(row) for row in shown], options)
+    lines = rows if options.by == "key" else [with_operator(row) for row in rows]
+    columns = [n for n in (lines[0] if lines else ()) if n not in ("operator_uid", "operator_uid_hash")]
+    print_table([SIZES.get(n, n) for n in columns], [with_sizes(row) for row in lines], options)
 
 
 @command(
@@ -91,16 +91,16 @@ def _diff(options: argparse.Namespace) -> bool:
 
 def _diff_of_values(batches: Iterator[pa.RecordBatch], options: argparse.Namespace) -> bool:
     """Print the different values of a state, and return whether the state differs."""
-    found = False
+    differs = False
 
     def seen() -> Iterator[pa.RecordBatch]:
-        nonlocal found
+        nonlocal differs
         for batch in batches:
-            found = found or batch.num_rows > 0
+            differs = differs or batch.num_rows > 0
             yield batch
 
     print_batches(seen(), options)
-    return found
+    return differs
 
 
 def _diff_of_states(operator: OperatorIdentifier | None, values: dict[str, Any], options: argparse.Namespace) -> bool:
@@ -113,10 +113,10 @@ def _diff_of_states(operator: OperatorIdentifier | None, values: dict[str, Any],
     if options.json:
         print_json(rows if options.all else [r for r in rows if _differs(r) or r["operator_uid_hash"] in renamed])
         return bool(differing or renamed)
-    shown = rows if options.all else differing
-    if shown:
+    lines = rows if options.all else differing
+    if lines:
         columns = ("operator", "state_name", "state_kind", "type", "inserts", "deletes", "updates", "size_before", "size_after")
-        print_table(columns, [with_sizes(with_operator(row)) | {"type": _types(row)} for row in shown], options)
+        print_table(columns, [with_sizes(with_operator(row)) | {"type": _types(row)} for row in lines], options)
     for uid_hash, name in renamed.items():
         before = next(row["renamed_from"] for row in rows if row["operator_uid_hash"] == uid_hash)
         say(f"Operator {name} was {before}: only these operators have these states")

@@ -189,7 +189,7 @@ def _whole(text: str) -> int:
         raise argparse.ArgumentTypeError(f"expected a whole number, found {text!r}") from None
 
 
-def pairs(flag: str, form: str, given: Iterable[str]) -> dict[str, str]:
+def pairs(flag: str, form: str, operands: Iterable[str]) -> dict[str, str]:
     """Return the operands of a flag, such as ``NAME=VALUE``, as a mapping.
 
     Raises
@@ -197,7 +197,7 @@ def pairs(flag: str, form: str, given: Iterable[str]) -> dict[str, str]:
     OptionError
         If one has another form.
     """
-    found = [text.partition("=") for text in given]
-    if not all(name and equals for name, equals, _ in found):
+    parts = [text.partition("=") for text in operands]
+    if not all(name and equals for name, equals, _ in parts):
         raise OptionError(f"{flag}: expected {form}")
-    return {name: value for name, _, value in found}
+    return {name: value for name, _, value in parts}

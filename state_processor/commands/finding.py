@@ -83,35 +83,35 @@ def _find(options: argparse.Namespace) -> Answer:
     jobs: list[dict[str, Any]] = []
     depth = _depth(options)
     if depth is None:
-        found = find(options.paths, **sought)
+        findings = find(options.paths, **sought)
     else:
         from state_processor.applications.fleet.finding import JOB_COLUMNS, WHOLE, error_lines, find_in_fleet
 
-        found = of_fleet = find_in_fleet(options.paths, depth=depth, **sought)
+        findings = of_fleet = find_in_fleet(options.paths, depth=depth, **sought)
         jobs = of_fleet.jobs.to_pylist()
     if options.json:
         print_json(jobs)
-        print_json(found.table.to_pylist())
-        print_json(found.undecoded.to_pylist())
-        return found.answer
-    snapshot = found.snapshot_columns if jobs or len(options.paths) > 1 else ()
-    if found:
-        places = found.table.slice(0, options.limit).to_pylist()
+        print_json(findings.table.to_pylist())
+        print_json(findings.undecoded.to_pylist())
+        return findings.answer
+    snapshot = findings.snapshot_columns if jobs or len(options.paths) > 1 else ()
+    if findings:
+        places = findings.table.slice(0, options.limit).to_pylist()
         print_table((*snapshot, *PLACE_COLUMNS), [_with_state(row) for row in places], options)
-        if found.table.num_rows > options.limit:
-            say(f"\nThe first {options.limit} of {found.table.num_rows} places; --limit shows more. All of them:")
-            print_table(STATE_COLUMNS, found.by_state(), options)
+        if findings.table.num_rows > options.limit:
+            say(f"\nThe first {options.limit} of {findings.table.num_rows} places; --limit shows more. All of them:")
+            print_table(STATE_COLUMNS, findings.by_state(), options)
     else:
         say("Nothing found")
-    if found.undecoded.num_rows:
+    if findings.undecoded.num_rows:
         say("\nSearched as bytes:")
-        print_table((*snapshot, *UNDECODED_COLUMNS), [_with_state(row) for row in found.undecoded.to_pylist()], options)
+        print_table((*snapshot, *UNDECODED_COLUMNS), [_with_state(row) for row in findings.undecoded.to_pylist()], options)
     if jobs:
         say("\nJobs:")
         print_table(JOB_COLUMNS, jobs, options, UNBOUNDED, WHOLE)
         for line in error_lines(jobs):
             say(line)
-    return found.answer
+    return findings.answer
 
 
 @command(

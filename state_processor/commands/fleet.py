@@ -128,7 +128,7 @@ def _print(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
         say("No job found")
         return
     prefix = f"{str(Location.given(options.paths[0])).rstrip('/')}/" if len(options.paths) == 1 else ""
-    shown = [
+    lines = [
         {
             "job": row["job_id"] or row["directory"].removeprefix(prefix),
             "checkpoint": row["checkpoint_id"],
@@ -142,10 +142,10 @@ def _print(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
         }
         for row in rows
     ]
-    names = [*shown[0]]
+    names = [*lines[0]]
     optional = {"orphans", "restorable_by"}
-    columns = [n for n in names if n not in optional or any(row[n] is not None for row in shown)]
-    print_table(columns, shown, options, UNBOUNDED, frozenset({"job", "largest_operators", "findings"}))
+    columns = [n for n in names if n not in optional or any(row[n] is not None for row in lines)]
+    print_table(columns, lines, options, UNBOUNDED, frozenset({"job", "largest_operators", "findings"}))
     unchecked = sorted({text for row in rows for text in row["unchecked"] or ()})
     if unchecked:
         say(f"Not checked: {'; '.join(unchecked[:3])}{'; …' if len(unchecked) > 3 else ''}")

@@ -45,7 +45,7 @@ def _history(options: argparse.Namespace) -> None:
     if options.json:
         print_json(rows)
         return
-    shown = [
+    lines = [
         with_sizes(with_operator(row))
         | {"time": time_text(row["time"])}
         | {"per_hour": "" if row["bytes_per_hour"] is None else f"{row['bytes_per_hour']:+.0f}"}
@@ -53,7 +53,7 @@ def _history(options: argparse.Namespace) -> None:
     ]
     key_group = ["key_group"] if by == "key_group" else []
     columns = ["time", "checkpoint_id", "operator", "state_name", *key_group, "size", "per_hour", "entries_estimate"]
-    print_table(columns, shown, options)
+    print_table(columns, lines, options)
     for number in sorted({row["checkpoint_id"] for row in rows if row["reference_checkpoint_id"] is not None}):
         say(f"checkpoint {number} mixes several times: operators have state of earlier checkpoints")
 
@@ -70,7 +70,7 @@ def _growth(options: argparse.Namespace) -> None:
     if most < at_least:
         say(f"{most} {'snapshot' if most == 1 else 'snapshots'} of a known time: a trend needs {at_least} (--at-least)")
         return
-    shown = [
+    lines = [
         with_operator(row)
         | {"state_name": state_label(row, rows)}
         | {"trend": f"{row['trend']}, no bound" if row["grows_without_bound"] else row["trend"]}
@@ -78,5 +78,5 @@ def _growth(options: argparse.Namespace) -> None:
         for row in rows
     ]
     jobs = ["job_id"] if len({row["job_id"] for row in rows}) > 1 else []
-    columns = ["operator", "state_name", *jobs, "size", *filled(["entries_estimate"], shown)]
-    print_table([*columns, "trend", "evidence"], shown, options, whole=NAMES | {"evidence"})
+    columns = ["operator", "state_name", *jobs, "size", *filled(["entries_estimate"], lines)]
+    print_table([*columns, "trend", "evidence"], lines, options, whole=NAMES | {"evidence"})

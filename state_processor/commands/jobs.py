@@ -41,9 +41,9 @@ JOB_HELP: Final = (
 )
 
 
-def _new_file(what: str) -> Argument:
+def _new_file(content: str) -> Argument:
     """Return the arguments that name a file for the output of a command."""
-    output = argument("-o", "--output", metavar="FILE", help=f"write the {what} into a new file")
+    output = argument("-o", "--output", metavar="FILE", help=f"write the {content} into a new file")
     return several(output, switch("--overwrite", "replace FILE"))
 
 
@@ -133,11 +133,11 @@ def _text_of_file(path: str) -> str | None:
     python=("sp.match_operators",),
 )
 def _match(options: argparse.Namespace) -> Answer:
-    found = match_operators(options.path, options.job, graph=options.graph, new_graph=options.new_graph, **flag_values(options))
-    say(found.to_json() if options.json else str(found))
+    matches = match_operators(options.path, options.job, graph=options.graph, new_graph=options.new_graph, **flag_values(options))
+    say(matches.to_json() if options.json else str(matches))
     if options.output is not None:
-        write_text(options.output, f"{found.to_json()}\n", replaced=options.overwrite)
-    return found.answer
+        write_text(options.output, f"{matches.to_json()}\n", replaced=options.overwrite)
+    return matches.answer
 
 
 @command(
@@ -190,7 +190,7 @@ def _check_query(options: argparse.Namespace) -> bool:
     from state_processor.write.query_migration import QueryMigration
 
     access = SnapshotAccess.of(**flag_values(options))
-    old, new = (read_plan(given, access.storage()) for given in (options.old, options.new))
+    old, new = (read_plan(plan, access.storage()) for plan in (options.old, options.new))
     report = QueryMigration(SavepointBuild.from_existing(options.path, None, access).drafts, old, new, options.drop).report
     if options.json:
         print_json(asdict(state) for state in report)

@@ -65,14 +65,14 @@ def _access(options: argparse.Namespace) -> SnapshotAccess:
 )
 def _list(options: argparse.Namespace) -> bool:
     access = _access(options)
-    found = discovered(options.path, options.depth, access)
-    snapshots = checked(found.snapshots, access) if options.check else found.snapshots
-    rows = snapshots_table(recovering(snapshots, options.high_availability, found.pointers, access)).to_pylist()
+    discovery = discovered(options.path, options.depth, access)
+    snapshots = checked(discovery.snapshots, access) if options.check else discovery.snapshots
+    rows = snapshots_table(recovering(snapshots, options.high_availability, discovery.pointers, access)).to_pylist()
     if options.json:
         print_json(rows)
     elif rows:
         _print(rows, options)
-    _report_depth(found, options)
+    _report_depth(discovery, options)
     if not rows:
         _complain_of_nothing("snapshot", options)
     return bool(rows)
@@ -80,7 +80,7 @@ def _list(options: argparse.Namespace) -> bool:
 
 def _print(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
     prefix = str(Location.given(options.path)).rstrip("/") + "/"
-    shown = [
+    lines = [
         with_sizes(row)
         | {"path": row["path"].removeprefix(prefix), "time": time_text(row["time"])}
         | {"is_complete": _completeness(row), "recovers": "yes" if row["recovers"] else ""}
@@ -88,7 +88,7 @@ def _print(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
     ]
     recovers = ["recovers"] if any(row["recovers"] for row in rows) else []
     columns = ["kind", "job_id", "checkpoint_id", "time", "size", "is_complete", *recovers, "path"]
-    print_table(columns, shown, options, UNBOUNDED)  # paths are for copying
+    print_table(columns, lines, options, UNBOUNDED)  # paths are for copying
 
 
 def _completeness(row: dict[str, Any]) -> bool | str:
@@ -110,10 +110,10 @@ def _completeness(row: dict[str, Any]) -> bool | str:
 )
 def _latest(options: argparse.Namespace) -> bool:
     access = _access(options)
-    found = discovered(options.path, options.depth, access)
-    wanted = [info for info in found.snapshots if options.kind in (None, info.kind)]
-    _report_depth(found, options)
-    for info in checked(wanted, access) if options.check else wanted:
+    discovery = discovered(options.path, options.depth, access)
+    snapshots = [info for info in discovery.snapshots if options.kind in (None, info.kind)]
+    _report_depth(discovery, options)
+    for info in checked(snapshots, access) if options.check else snapshots:
         if info.is_complete is not False:
             _print_path(info.path)
             return True
@@ -129,10 +129,10 @@ def _print_path(path: str) -> None:
         print(path)  # a program gets the unchanged name
 
 
-def _report_depth(found: Discovery, options: argparse.Namespace) -> None:
-    if found.unsearched:
-        complain(unsearched_text(found, options.depth, f"--depth {options.depth + 1}"))
+def _report_depth(discovery: Discovery, options: argparse.Namespace) -> None:
+    if discovery.unsearched:
+        complain(unsearched_text(discovery, options.depth, f"--depth {options.depth + 1}"))
 
 
-def _complain_of_nothing(what: str, options: argparse.Namespace) -> None:
-    complain(f"no {what} found in {options.path}: name another directory, or search deeper with --depth")
+def _complain_of_nothing(noun: str, options: argparse.Namespace) -> None:
+    complain(f"no {noun} found in {options.path}: name another directory, or search deeper with --depth")

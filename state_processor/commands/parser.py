@@ -25,14 +25,14 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # type: ignore[override]
         """Parse arguments. Unknown arguments are an error."""
-        given = list(sys.argv[1:] if args is None else args)
+        arguments = list(sys.argv[1:] if args is None else args)
         if self._subparsers is None:
-            self._refuse_unknown_flags(given)
-        found, extras = super().parse_known_args(given, namespace)
+            self._refuse_unknown_flags(arguments)
+        parsed, extras = super().parse_known_args(arguments, namespace)
         if extras:
             quoted = "; quote a value with spaces" if not extras[0].startswith("-") else ""
             self.error(f"unexpected argument: {' '.join(extras)}{quoted}")
-        return found, extras
+        return parsed, extras
 
     def error(self, message: str) -> NoReturn:
         """Report a mistake, and end the process."""
@@ -40,17 +40,17 @@ class Parser(argparse.ArgumentParser):
         complain(f"{message}{end} {self.prog} --help shows all arguments", name=self.prog)
         raise SystemExit(BAD_INPUT)
 
-    def _refuse_unknown_flags(self, given: Sequence[str]) -> None:
-        known = self._option_string_actions
-        for argument in given:
+    def _refuse_unknown_flags(self, arguments: Sequence[str]) -> None:
+        flags = self._option_string_actions
+        for argument in arguments:
             flag = argument.partition("=")[0]
             if argument == "--":
                 return
-            if not flag.startswith("-") or _VALUE.fullmatch(argument) or {flag, flag[:2]}.intersection(known):
+            if not flag.startswith("-") or _VALUE.fullmatch(argument) or {flag, flag[:2]}.intersection(flags):
                 continue
             if not flag.startswith("--"):
                 self.error(f"there is no flag {argument}; a value that begins with - needs an equals sign: --flag={argument}")
-            self.error(f"there is no flag {flag}{did_you_mean(flag, known)}")
+            self.error(f"there is no flag {flag}{did_you_mean(flag, flags)}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = [str(choice) for choice in action.choices or ()]
@@ -59,7 +59,7 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"{value!r} is unknown{near}")
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Return the end of a message with the most similar name; empty if no name is similar."""
-    near = get_close_matches(name, list(known), n=1, cutoff=_CUTOFF)
+    near = get_close_matches(name, list(names), n=1, cutoff=_CUTOFF)
     return f"; did you mean {near[0]}?" if near else ""

@@ -43,11 +43,11 @@ from state_processor.options.flags import flag_values
 )
 def _report(options: argparse.Namespace) -> None:
     check_new(options.output)
-    given = flag_values(options)
+    arguments = flag_values(options)
     if options.quick or not options.largest_keys:
-        check_given(given, ("time_zone",), "where the report shows keys: leave out --quick and --keys 0")
-    access, values = SnapshotAccess.of(**given), not options.quick
-    found = contents(options.path, access, values=values, keys=options.largest_keys, history=options.history)
+        check_given(arguments, ("time_zone",), "where the report shows keys: leave out --quick and --keys 0")
+    access, values = SnapshotAccess.of(**arguments), not options.quick
+    measured = contents(options.path, access, values=values, keys=options.largest_keys, history=options.history)
     with new_file(options.output) as file:
-        file.write(page(found).encode())
+        file.write(page(measured).encode())
     say(options.output)

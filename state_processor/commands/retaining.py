@@ -45,9 +45,9 @@ _POINTERS: Final = argument(
 _FAILS: Final = "no file can be removed"
 
 
-def _removal(what: str) -> Argument:
-    """Return the arguments of commands that remove files; ``what`` has an age."""
-    text = f"{what} within this time stay (default: %(default)s)"
+def _removal(subject: str) -> Argument:
+    """Return the arguments of commands that remove files; ``subject`` has an age."""
+    text = f"{subject} within this time stay (default: %(default)s)"
     return several(
         argument("--older-than", default=retention.GUARD, metavar="AGE", help=text),
         switch("--delete", "remove the files; without it, they are only shown"),
@@ -65,29 +65,29 @@ def _removal(what: str) -> Argument:
     python=("sp.files",),
 )
 def _files(options: argparse.Namespace) -> None:
-    found = retention.files(options.path, also=options.also, **flag_values(options))
+    uses = retention.files(options.path, also=options.also, **flag_values(options))
     if options.json:
         print_json(
             {"path": use.path, "size_in_bytes": use.size, "modified": use.modified, "snapshots": list(use.snapshots)}
-            for use in found
+            for use in uses
         )
         return
     prefix = str(Location.given(options.path)).rstrip("/") + "/"
-    shown = [
+    lines = [
         {
             "size": size_text(use.size),
             "modified": time_text(use.modified),
             "path": use.path.removeprefix(prefix),
             "used_by": _users([user.removeprefix(prefix) for user in use.snapshots]),
         }
-        for use in found
+        for use in uses
     ]
-    print_table(["size", "modified", "path", "used_by"], shown, options, UNBOUNDED, frozenset({"path", "used_by"}))
+    print_table(["size", "modified", "path", "used_by"], lines, options, UNBOUNDED, frozenset({"path", "used_by"}))
 
 
 def _users(users: list[str]) -> str:
-    more = f" and {len(users) - _SHOWN_USERS} more" if len(users) > _SHOWN_USERS else ""
-    return ", ".join(users[:_SHOWN_USERS]) + more
+    rest = f" and {len(users) - _SHOWN_USERS} more" if len(users) > _SHOWN_USERS else ""
+    return ", ".join(users[:_SHOWN_USERS]) + rest
 
 
 @command(
@@ -141,8 +141,8 @@ def _retain(options: argparse.Namespace) -> bool:
 
 
 def _removal_arguments(options: argparse.Namespace) -> dict[str, Any]:
-    own = {"older_than": options.older_than, "delete": options.delete, "also": options.also}
-    return own | flag_values(options)
+    arguments = {"older_than": options.older_than, "delete": options.delete, "also": options.also}
+    return arguments | flag_values(options)
 
 
 def _report(summary: retention.RemovalSummary, options: argparse.Namespace) -> bool:

@@ -71,9 +71,9 @@ def _content(path: str, compression: str | None) -> bytes:
 def _csv(data: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
     """Read CSV. An empty field is null, quoted empty text is text."""
     names = pyarrow.csv.open_csv(BytesIO(data)).schema.names
-    known = {name: pa.string() for name in names if name in types}
+    column_types = {name: pa.string() for name in names if name in types}
     options = pyarrow.csv.ConvertOptions(
-        column_types=known, strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""]
+        column_types=column_types, strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""]
     )
     table = pyarrow.csv.read_csv(BytesIO(data), convert_options=options)
     columns = [_of_text(n, column, types[n]) if n in types else column for n, column in zip(names, table.columns, strict=True)]

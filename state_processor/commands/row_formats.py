@@ -121,9 +121,11 @@ def format_of(path: str, asked: str | None, flags: tuple[str, str] = ("-o", "--f
     compression = _COMPRESSIONS.get(suffix)
     named = _BY_SUFFIX.get(os.path.splitext(stem)[1] if compression else suffix)
     if suffix in _OTHER_COMPRESSIONS or (named is None and asked is None):
-        known = ", ".join(sorted(_BY_SUFFIX))
-        found = f"the suffix {suffix} is unknown" if suffix else "the name does not have a suffix"
-        raise OptionError(f"{flags[0]} {path}: {found}; use one of {known} (csv and json also with .gz or .zst), or {flags[1]}")
+        suffixes = ", ".join(sorted(_BY_SUFFIX))
+        problem = f"the suffix {suffix} is unknown" if suffix else "the name does not have a suffix"
+        raise OptionError(
+            f"{flags[0]} {path}: {problem}; use one of {suffixes} (csv and json also with .gz or .zst), or {flags[1]}"
+        )
     if named is not None and asked not in (None, named):
         raise OptionError(
             f"{flags[0]} {path} {flags[1]} {asked}: the suffix selects {named}; choose another name, or leave out {flags[1]}"

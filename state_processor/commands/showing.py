@@ -64,14 +64,16 @@ _STATE_COLUMNS: Final = (
 def _inspect(options: argparse.Namespace) -> None:
     snapshot = SnapshotAccess.of(**flag_values(options)).open(options.path)
     if options.files:
-        given = catalog.handles(snapshot).to_pylist()
+        table_rows = catalog.handles(snapshot).to_pylist()
     else:
         kinds = catalog.operator_kinds(snapshot)
-        given = [row | {"operator_kind": kinds.get(row["operator_uid_hash"])} for row in catalog.operators(snapshot).to_pylist()]
+        table_rows = [
+            row | {"operator_kind": kinds.get(row["operator_uid_hash"])} for row in catalog.operators(snapshot).to_pylist()
+        ]
     if options.json:
-        print_json(given)
+        print_json(table_rows)
         return
-    rows = [with_sizes(row) for row in given]
+    rows = [with_sizes(row) for row in table_rows]
     if options.files:
         columns = ["operator", "subtask", "slot", "handle_type", "part", "path", "size"]
         print_table(columns, [with_operator(row) for row in rows], options)
@@ -105,9 +107,9 @@ def _states(options: argparse.Namespace) -> None:
     if options.json:
         print_json(rows)
         return
-    shown = [with_operator(with_sizes(row)) | {"python": row["python"] or None} for row in rows]
-    columns = filled(_STATE_COLUMNS, shown)
-    for number, (operator, rows_of_operator) in enumerate(groupby(shown, key=lambda row: row["operator"])):
+    lines = [with_operator(with_sizes(row)) | {"python": row["python"] or None} for row in rows]
+    columns = filled(_STATE_COLUMNS, lines)
+    for number, (operator, rows_of_operator) in enumerate(groupby(lines, key=lambda row: row["operator"])):
         of_operator = list(rows_of_operator)
         kind = of_operator[0]["operator_kind"]
         say(f"{chr(10) * bool(number)}operator {text_of(operator)}{f', {kind}' if kind else ''}")
@@ -163,14 +165,14 @@ def _show(options: argparse.Namespace) -> None:
 def _get(options: argparse.Namespace) -> None:
     (key,) = _keys(options)
     reading = {**DISPLAY, **flag_values(options)}
-    found = arrow.lookup(options.path, required_operator(options), key, options.state, **reading)
+    contents = arrow.lookup(options.path, required_operator(options), key, options.state, **reading)
     if options.json:
-        print_json({"state_name": name, **row} for name, table in found.tables().items() for row in table.to_pylist())
+        print_json({"state_name": name, **row} for name, table in contents.tables().items() for row in table.to_pylist())
         return
-    if not options.vertical or not found:
-        say(str(found))
+    if not options.vertical or not contents:
+        say(str(contents))
         return
-    print_table(*found.rows(), options)
+    print_table(*contents.rows(), options)
 
 
 def _keys(options: argparse.Namespace) -> list[Any]:

@@ -94,24 +94,24 @@ def _change(plan: SavepointBuild, options: argparse.Namespace) -> None:
 
 def _without_transaction(id_: str, rows: Sequence[Row]) -> list[Row]:
     """Drop a transaction: it is not committed, and the writer does not abort it."""
-    known = kafka.TRANSACTIONS
-    left = [
-        {**row, known: [t for t in row[known] if t[kafka.TRANSACTION] != id_]} if row.get(known) else row
+    column = kafka.TRANSACTIONS
+    remaining = [
+        {**row, column: [t for t in row[column] if t[kafka.TRANSACTION] != id_]} if row.get(column) else row
         for row in rows
         if row.get(kafka.TRANSACTION) != id_
     ]
-    if left == rows:
-        ids = {t[kafka.TRANSACTION] for row in rows for t in (row, *(row.get(known) or ())) if kafka.TRANSACTION in t}
+    if remaining == rows:
+        ids = {t[kafka.TRANSACTION] for row in rows for t in (row, *(row.get(column) or ())) if kafka.TRANSACTION in t}
         raise NotFoundError.naming_nearest("transaction", id_, filter(None, ids), "the sink")
-    return left
+    return remaining
 
 
 def _without_file(path: str, rows: Sequence[Row]) -> list[Row]:
-    left = [row for row in rows if path not in (row.get(name) for name in _PATHS)]
-    if len(left) == len(rows):
+    remaining = [row for row in rows if path not in (row.get(name) for name in _PATHS)]
+    if len(remaining) == len(rows):
         paths = {row.get(name) for row in rows for name in _PATHS}
         raise NotFoundError.naming_nearest("file", path, filter(None, paths), "the sink")
-    return left
+    return remaining
 
 
 def _with_prefix(prefix: str, rows: Sequence[Row]) -> list[Row]:

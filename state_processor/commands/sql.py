@@ -81,9 +81,9 @@ def _print(result: QueryResult, options: argparse.Namespace) -> None:
 
 def _print_table(result: QueryResult, options: argparse.Namespace) -> None:
     rows = _rows(result)
-    shown = list(islice(rows, options.limit))
+    first_rows = list(islice(rows, options.limit))
     if result.schema.names:
-        print_table(result.schema.names, shown, options)
+        print_table(result.schema.names, first_rows, options)
     if next(rows, None) is not None:
         say(f"… only the first {options.limit} rows; --limit shows more")
 

@@ -87,11 +87,11 @@ def _tables(session: SqlSession, _: str) -> None:
         say(view.label)
 
 
-def _schema(session: SqlSession, wanted: str) -> None:
-    found = [view for view in session.views if wanted.casefold() in ("", view.label.casefold())]
-    if not found:
-        raise NotFoundError.naming_nearest("view", wanted, [view.label for view in session.views])
-    for view in found:
+def _schema(session: SqlSession, name: str) -> None:
+    views = [view for view in session.views if name.casefold() in ("", view.label.casefold())]
+    if not views:
+        raise NotFoundError.naming_nearest("view", name, [view.label for view in session.views])
+    for view in views:
         try:
             columns = ", ".join(f"{field.name} {spark_ddl(field.type)}" for field in session.columns(view))
         except StateProcessorError as error:

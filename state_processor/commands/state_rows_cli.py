@@ -25,13 +25,13 @@ WHERE: Final = argument(
 KIND: Final = flag(STATE_KIND, f" It is {STATE_KIND.kind.expected}.")
 COLUMNS: Final = argument(
     "--columns",
-    type=lambda given: [name.strip() for name in given.split(",")],
+    type=lambda names: [name.strip() for name in names.split(",")],
     help="only these columns and fields, separated by commas: key,value.id; --where can use only these",
 )
 
 
 def state_batches(
-    options: argparse.Namespace, operator: OperatorIdentifier, state: str | None, **more: Any
+    options: argparse.Namespace, operator: OperatorIdentifier, state: str | None, **options_of_read: Any
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows that the options name, as batches of one schema, at least one.
 
@@ -45,7 +45,7 @@ def state_batches(
         More options of reading.
     """
     shape = {"columns": getattr(options, "columns", None), "kind": options.kind}
-    values = {**shape, **more, **flag_values(options)}
+    values = {**shape, **options_of_read, **flag_values(options)}
     if options.where is None:
         return arrow.read_state(options.path, operator, state, **values)
     from state_processor.applications.sql.conditions import matching_rows  # other reads do without DuckDB

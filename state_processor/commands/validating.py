@@ -105,10 +105,10 @@ def _validate(options: argparse.Namespace) -> Answer:
     answer = Answer.of(wrong=bool(problems), unchecked=any(finding in _UNCHECKED for finding, _ in findings))
     if options.json:
         findings += [("restoring", said) for said in restoring]
-        print_json({"finding": finding, _ABOUT.get(finding, "file"): what} for finding, what in findings)
+        print_json({"finding": finding, _ABOUT.get(finding, "file"): subject} for finding, subject in findings)
         return answer
-    for finding, what in findings:
-        say(_WORDS[finding] + text_of(" ".join(what.split())))
+    for finding, subject in findings:
+        say(_WORDS[finding] + text_of(" ".join(subject.split())))
     if not problems:
         say("\n".join([_checked(files.checked, structure, values), *restoring]))
     return answer

@@ -59,5 +59,5 @@ def _warm_up(options: argparse.Namespace) -> None:
             "compiled kernels can't be stored: no directory is writable; name a directory with the environment variable "
             f"{compiler.FOLDER_SETTING}"
         )
-    where = folder or compiler.cache_folders()[0]
-    say(f"{len(kernels)} kernels in {where}, {compiled} of them compiled now")
+    target = folder or compiler.cache_folders()[0]
+    say(f"{len(kernels)} kernels in {target}, {compiled} of them compiled now")

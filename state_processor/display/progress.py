@@ -63,14 +63,14 @@ def progress_of_rows(batches: Iterable[Batch], doing: str, total: int | None) ->
 @contextmanager
 def _bar(doing: str, total: int | None, unit: Mapping[str, Any]) -> Iterator[Callable[[int], object]]:
     """Show a bar, if possible, and return the function that advances it."""
-    made: Any = None
+    make_bar: Any = None
     if _is_shown():
         with catch_warnings(action="ignore"), suppress(ImportError):  # in notebooks without ipywidgets, where bars are text
-            made = import_module("tqdm.auto").tqdm
-    if made is None:
+            make_bar = import_module("tqdm.auto").tqdm
+    if make_bar is None:
         yield lambda _: None
         return
-    with made(total=total, desc=doing, delay=_DELAY_SECONDS, disable=None, leave=False, **unit) as bar:
+    with make_bar(total=total, desc=doing, delay=_DELAY_SECONDS, disable=None, leave=False, **unit) as bar:
         yield bar.update
 
 

@@ -46,9 +46,9 @@ def render_table(
     cells = [[text_of(value) for value in row] for row in values]
     numeric = {i for i in range(len(columns)) if values and all(_is_number(row[i]) for row in values)}
     numeric |= {i for i, name in enumerate(columns) if name in right}
-    wanted = [max([display_width(name), *(display_width(r[i]) for r in cells)]) for i, name in enumerate(headers)]
+    full_widths = [max([display_width(name), *(display_width(r[i]) for r in cells)]) for i, name in enumerate(headers)]
     available = (width or terminal_width()) - _GAP * (len(columns) - 1)
-    widths = fitted(wanted, available, [name in whole for name in columns])
+    widths = fitted(full_widths, available, [name in whole for name in columns])
     if sum(widths) > available and values:
         return render_vertical(columns, values, width=width or terminal_width(), whole=whole)
     lines = [headers, ["─" * w for w in widths], *cells]
@@ -97,12 +97,12 @@ def terminal_width() -> int:
     return shutil.get_terminal_size((120, 40)).columns
 
 
-def fitted(wanted: Sequence[int], available: int, whole: Sequence[bool] = ()) -> list[int]:
+def fitted(full_widths: Sequence[int], available: int, whole: Sequence[bool] = ()) -> list[int]:
     """Return widths that fit into the available one: the widest columns are narrowed first, down to a minimum.
 
     Columns that have to stay whole are not narrowed.
     """
-    widths = list(wanted)
+    widths = list(full_widths)
     free = [i for i in range(len(widths)) if not (whole and whole[i])]
     while sum(widths) > available and max((widths[i] for i in free), default=0) > _NARROWEST:
         widest = max(widths[i] for i in free)
@@ -128,12 +128,12 @@ def shortened(text: str, width: int) -> str:
     """Return text cut to a width in characters of a terminal; an ellipsis marks the cut."""
     if display_width(text) <= width:
         return text
-    taken = ""
+    prefix = ""
     for character in text:
-        if display_width(taken + character) > width - 1:
+        if display_width(prefix + character) > width - 1:
             break
-        taken += character
-    return taken + _ELLIPSIS
+        prefix += character
+    return prefix + _ELLIPSIS
 
 
 def display_width(text: str) -> int:

@@ -47,9 +47,9 @@ class TimeHistogram:
 
     def add(self, milliseconds: pa.Array) -> None:
         """Count timestamps in epoch milliseconds; nulls are ignored."""
-        given = milliseconds.drop_null()
-        inside = given.filter(pc.is_valid(instants(given)))
-        self.outside += len(given) - len(inside)
+        times = milliseconds.drop_null()
+        inside = times.filter(pc.is_valid(instants(times)))
+        self.outside += len(times) - len(inside)
         if not len(inside):
             return
         bins, counts = np.unique(inside.to_numpy() // self.step, return_counts=True)
@@ -57,13 +57,13 @@ class TimeHistogram:
         while len(self.counts) > _MOST_BINS:
             self._widen(2 * self.step)
 
-    def merge(self, other: TimeHistogram) -> None:
+    def merge(self, histogram: TimeHistogram) -> None:
         """Add the timestamps of another histogram."""
-        wider = max(self.step, other.step)
+        wider = max(self.step, histogram.step)
         self._widen(wider)
-        self.outside += other.outside
-        for number, count in other.counts.items():
-            self.counts[number * other.step // wider] += count
+        self.outside += histogram.outside
+        for number, count in histogram.counts.items():
+            self.counts[number * histogram.step // wider] += count
         while len(self.counts) > _MOST_BINS:
             self._widen(2 * self.step)
 
@@ -107,14 +107,14 @@ class TimeHistogram:
             yield Bin(start, start + width * self.step, counts[i])
 
 
-def count_times(batch: pa.RecordBatch, by: str | None, column: str, found: dict[str, TimeHistogram]) -> None:
+def count_times(batch: pa.RecordBatch, by: str | None, column: str, histograms: dict[str, TimeHistogram]) -> None:
     """Add the timestamps of a batch, in milliseconds or as timestamps, to histograms by the values of another column."""
     times = batch.column(column)
     if pa.types.is_timestamp(times.type):
         times = pc.cast(times, pa.timestamp("ms", tz=times.type.tz), safe=False).cast(pa.int64())
     for value in pc.unique(batch.column(by)).to_pylist() if by else [""]:
         chosen = times.filter(pc.equal(batch.column(by), value)) if by else times
-        found[value].add(chosen)
+        histograms[value].add(chosen)
 
 
 def unit_of(milliseconds: int) -> tuple[str, int]:

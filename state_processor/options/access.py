@@ -185,8 +185,8 @@ def _named(snapshot: Snapshot, uids: tuple[str, ...]) -> Snapshot:
     named = with_uids(snapshot, uids)
     if named.unmatched_uids:
         number, names = len(named.unmatched_uids), some_of(named.unmatched_uids)
-        what = f"{spelled('uids')}: no operator of {snapshot.directory}"
-        _LOG.warning("%s has %s", what, f"the uid {names}" if number == 1 else f"{number:,} of the uids: {names}")
+        problem = f"{spelled('uids')}: no operator of {snapshot.directory}"
+        _LOG.warning("%s has %s", problem, f"the uid {names}" if number == 1 else f"{number:,} of the uids: {names}")
     return named
 
 

@@ -30,15 +30,15 @@ def allowed_modules(names: str | Iterable[str]) -> tuple[str, ...]:
     OptionError
         If one is not a name, such as a lone ``*``.
     """
-    given = names.split(",") if isinstance(names, str) else names
-    found = [name.strip() for name in given]
-    for name in found:
+    texts = names.split(",") if isinstance(names, str) else names
+    modules = [name.strip() for name in texts]
+    for name in modules:
         if name and not is_module_name(name.removesuffix(_WHOLE_PACKAGE)):
             raise OptionError(
                 f"allowed serializers: {name!r} is not the name of a module; expected names such as acme.serializers, or acme.* "
                 "for all modules of a package"
             )
-    return tuple(dict.fromkeys(filter(None, found)))
+    return tuple(dict.fromkeys(filter(None, modules)))
 
 
 def is_module_name(text: str) -> bool:

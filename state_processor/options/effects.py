@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from state_processor.options.option import Option
 
 
-def check_effects(given: Collection[str], kind: Kind, options: Iterable[Option], where: str) -> None:
+def check_effects(arguments: Collection[str], kind: Kind, options: Iterable[Option], subject: str) -> None:
     """Check that every option that is given has an effect.
 
     Parameters
     ----------
-    given
+    arguments
         The options that are given, as keyword arguments.
     kind
         What is read.
     options
         Entries of the table of options.
-    where
+    subject
         The operator and the state, for messages.
 
     Raises
@@ -40,14 +40,16 @@ def check_effects(given: Collection[str], kind: Kind, options: Iterable[Option],
         If one does not act on this kind, or needs another option. The message says so, and what to do.
     """
     for option in options:
-        if option.argument not in given:
+        if option.argument not in arguments:
             continue
         name = spelled(option.argument)
         if kind not in option.applies_to:
             applies = ", ".join(k.value for k in Kind if k in option.on)
             way = "Name one state, or leave" if kind is Kind.WHOLE and Kind.KEYED in option.on else "Leave"
-            raise OptionError(f"{name} does not apply to {where}, a read of {kind.value}: it is for {applies}. {way} {name} out")
-        if option.needs and not any(need in given for need in option.needs):
+            raise OptionError(
+                f"{name} does not apply to {subject}, a read of {kind.value}: it is for {applies}. {way} {name} out"
+            )
+        if option.needs and not any(need in arguments for need in option.needs):
             raise OptionError(f"{name} needs {' or '.join(map(spelled, option.needs))}: give it too, or leave {name} out")
 
 
@@ -73,7 +75,7 @@ def check_given(values: Mapping[str, Any], options: Iterable[str], condition: st
             raise OptionError(f"{spelled(name)} acts only {condition}, or leave {spelled(name)} out")
 
 
-def check_time_to_live(given: Collection[str], where: str, *, has_ttl: bool) -> None:
+def check_time_to_live(arguments: Collection[str], subject: str, *, has_ttl: bool) -> None:
     """Check that values have times of last access where an option needs them.
 
     Raises
@@ -81,6 +83,6 @@ def check_time_to_live(given: Collection[str], where: str, *, has_ttl: bool) -> 
     OptionError
         If they do not.
     """
-    if "ttl" in given and not has_ttl:
+    if "ttl" in arguments and not has_ttl:
         name = spelled("ttl")
-        raise OptionError(f"{name} does not apply to {where}, declared without time-to-live. Leave {name} out")
+        raise OptionError(f"{name} does not apply to {subject}, declared without time-to-live. Leave {name} out")

@@ -35,10 +35,10 @@ def add_flags(parser: argparse.ArgumentParser, kinds: Collection[Kind], *, witho
     of_reading = [o for o in _READING if o.on.intersection(kinds)]
     of_opening = [o for o in SNAPSHOT_OPTIONS if o.applies_to.intersection(kinds)]
     for title, options in (("options of reading state", of_reading), ("options of opening a snapshot", of_opening)):
-        shown = [o for o in options if o.argument not in without]
-        if shown:
+        documented = [o for o in options if o.argument not in without]
+        if documented:
             group = parser.add_argument_group(title)
-            for option in shown:
+            for option in documented:
                 add_flag(group, option)
 
 
@@ -59,7 +59,7 @@ def _is_repeated(operand: str) -> bool:
     return "=" in operand or operand.endswith("...")
 
 
-def flag_values(given: argparse.Namespace) -> dict[str, Any]:
+def flag_values(namespace: argparse.Namespace) -> dict[str, Any]:
     """Return the flags as keyword arguments.
 
     Raises
@@ -67,7 +67,7 @@ def flag_values(given: argparse.Namespace) -> dict[str, Any]:
     OptionError
         If a flag has an operand of another form.
     """
-    values = ((o, getattr(given, o.argument, None)) for o in (*SNAPSHOT_OPTIONS, *_READING))
+    values = ((o, getattr(namespace, o.argument, None)) for o in (*SNAPSHOT_OPTIONS, *_READING))
     return {o.argument: _pairs(o, v) if "=" in (o.operand or "") else v for o, v in values if v is not None}
 
 
@@ -85,12 +85,12 @@ def flag_words(access: SnapshotAccess) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _pairs(option: Option, given: list[str]) -> dict[str, Any]:
-    pairs = [text.partition("=") for text in given]
-    for text, (name, _, value) in zip(given, pairs, strict=True):
+def _pairs(option: Option, texts: list[str]) -> dict[str, Any]:
+    pairs = [text.partition("=") for text in texts]
+    for text, (name, _, value) in zip(texts, pairs, strict=True):
         if not name or not value:
-            shown = "" if option.kind.is_secret else f" {text}"
-            raise OptionError(f"{flag_name(option.argument)}{shown}: expected {option.operand}")
+            excerpt = "" if option.kind.is_secret else f" {text}"
+            raise OptionError(f"{flag_name(option.argument)}{excerpt}: expected {option.operand}")
     if option.kind is FIELDS:
         return {name: value.split(",") for name, _, value in pairs}
     return {name: value for name, _, value in pairs}

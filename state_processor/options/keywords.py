@@ -29,19 +29,19 @@ def takes_options(function: Function) -> Function:
     signature = inspect.signature(function)
     *named, variable = signature.parameters.values()
     group = getattr(groups, variable.annotation.removeprefix("Unpack[").removesuffix("]"))
-    taken = group.__annotations__
-    options = [option for option in KEYWORD_OPTIONS.values() if option.argument in taken]
-    known = [p.name for p in named if p.name not in ("self", "cls")] + [o.argument for o in options]
+    annotations = group.__annotations__
+    options = [option for option in KEYWORD_OPTIONS.values() if option.argument in annotations]
+    names = [p.name for p in named if p.name not in ("self", "cls")] + [o.argument for o in options]
 
     @wraps(function)
     def checking(*args: Any, **kwargs: Any) -> Any:
         for name in kwargs:
-            if name not in known:
-                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}; {hint(name, known)}")
+            if name not in names:
+                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}; {hint(name, names)}")
         return function(*args, **{name: _repeatable(value) for name, value in kwargs.items()})
 
     checking.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*named, *(_parameter(o, taken[o.argument].__forward_arg__) for o in options)]
+        parameters=[*named, *(_parameter(o, annotations[o.argument].__forward_arg__) for o in options)]
     )
     checking.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\nOther Parameters\n----------------\n{described(options)}"
     return checking  # type: ignore[return-value]
@@ -81,13 +81,13 @@ def described(options: Iterable[Option], *, as_text: bool = False) -> str:
     lines = []
     for option in options:
         default = option.kind.encode(option.default) if option.default not in (None, (), {}) else ""
-        name, shown = (option.name, default) if as_text else (option.argument, repr(option.default) if default else "")
-        lines.append(f"{name} : {option.kind.expected}" + f"; {shown} by default" * bool(shown))
+        name, default_text = (option.name, default) if as_text else (option.argument, repr(option.default) if default else "")
+        lines.append(f"{name} : {option.kind.expected}" + f"; {default_text} by default" * bool(default_text))
         lines += textwrap.wrap(option.doc, _WIDTH, initial_indent="    ", subsequent_indent="    ")
     return "\n".join(lines)
 
 
-def check_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+def check_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the normal forms of keyword arguments. Arguments that are ``None`` are left out.
 
     Raises
@@ -95,4 +95,4 @@ def check_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     OptionError
         If one has a value of another kind.
     """
-    return checked(map(KEYWORD_OPTIONS.__getitem__, given), given)
+    return checked(map(KEYWORD_OPTIONS.__getitem__, arguments), arguments)

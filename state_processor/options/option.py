@@ -48,8 +48,8 @@ def value_kind(values: Any, least: int | None = None) -> ValueKind:
 
 def options_of(holder: type) -> tuple[Option, ...]:
     """Return the options that a dataclass declares."""
-    found = declarations(holder).items()
-    return tuple(Option(**{f.name: getattr(d, f.name) for f in fields(d)}, argument=argument) for argument, d in found)
+    declared = declarations(holder).items()
+    return tuple(Option(**{f.name: getattr(d, f.name) for f in fields(d)}, argument=argument) for argument, d in declared)
 
 
 def values_of(options: Iterable[Option], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def values_of(options: Iterable[Option], values: Mapping[str, Any]) -> dict[str,
     return {o.argument: values[o.argument] for o in options if o.argument in values}
 
 
-def checked(options: Iterable[Option], given: Mapping[str, Any]) -> dict[str, Any]:
+def checked(options: Iterable[Option], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the normal forms of keyword arguments. Arguments that are ``None`` are left out.
 
     Raises
@@ -65,7 +65,11 @@ def checked(options: Iterable[Option], given: Mapping[str, Any]) -> dict[str, An
     OptionError
         If a value is of another kind than its option.
     """
-    return {o.argument: o.kind.of_argument(o.argument, given[o.argument]) for o in options if given.get(o.argument) is not None}
+    return {
+        o.argument: o.kind.of_argument(o.argument, arguments[o.argument])
+        for o in options
+        if arguments.get(o.argument) is not None
+    }
 
 
 UID = Option("text", "The operator, by uid.", argument="uid")

@@ -73,8 +73,8 @@ class SourceOptions:
     @property
     def label(self) -> str:
         """What is read, as Spark's plans and user interface show it: operator and state, and how many keys are looked up."""
-        what = f"{self.operator}.{self.state}" if self.state else f"{self.operator}, {self.kind or 'all keyed states'}"
-        return printable(what if self.read.keys is None else f"{what}, keys: {len(self.read.keys)}")
+        subject = f"{self.operator}.{self.state}" if self.state else f"{self.operator}, {self.kind or 'all keyed states'}"
+        return printable(subject if self.read.keys is None else f"{subject}, keys: {len(self.read.keys)}")
 
     @classmethod
     def parse(cls, options: Mapping[str, str], source: str = SAVEPOINT_FORMAT, allowed: Iterable[str] = ()) -> SourceOptions:
@@ -86,8 +86,8 @@ class SourceOptions:
             If one is misspelt or has a value of another kind, or the path is missing.
         """
         with entered(Door.DATA_SOURCE):
-            known = READING_OPTIONS if source == SAVEPOINT_FORMAT else METADATA_OPTIONS
-            values = parse_options(f"reading {source}", known, options, allowed)
+            accepted = READING_OPTIONS if source == SAVEPOINT_FORMAT else METADATA_OPTIONS
+            values = parse_options(f"reading {source}", accepted, options, allowed)
             return cls.of(required_path(options, "load"), values)
 
     @classmethod

@@ -86,7 +86,7 @@ def import_serializers(modules: Sequence[str]) -> None:
             with for_process():
                 import_module(module)
         except ImportError as error:
-            where = _WITHOUT_SPARK if current_door() in (Door.COMMAND_LINE, Door.FUNCTIONS) else _ON_WORKERS
-            raise OptionError(f"{spelled('serializers', module)} can't be imported ({error}); {where}") from error
+            remedy = _WITHOUT_SPARK if current_door() in (Door.COMMAND_LINE, Door.FUNCTIONS) else _ON_WORKERS
+            raise OptionError(f"{spelled('serializers', module)} can't be imported ({error}); {remedy}") from error
         except Exception as error:
             raise OptionError(f"{spelled('serializers', module)}: importing the module failed with {describe(error)}") from error

@@ -25,16 +25,16 @@ _TABLE_OPTION: Final = "option."
 """``CREATE TABLE`` repeats each option with this prefix. Names without a repetition are properties of the table."""
 
 
-def parse_options(where: str, options: Sequence[Option], given: Mapping[str, str], allowed: Iterable[str] = ()) -> dict[str, Any]:
+def parse_options(place: str, options: Sequence[Option], texts: Mapping[str, str], allowed: Iterable[str] = ()) -> dict[str, Any]:
     """Return the normal forms of options, by keyword argument.
 
     Parameters
     ----------
-    where
+    place
         What takes the options, for messages: ``reading flink-savepoint``.
     options
         The options of the data source.
-    given
+    texts
         Options as Spark hands them over.
     allowed
         Modules that the owner of the session allows options to import.
@@ -44,20 +44,20 @@ def parse_options(where: str, options: Sequence[Option], given: Mapping[str, str
     OptionError
         If an option is unknown, has a value of another kind, or names a module that is not allowed.
     """
-    by_lower = {name.lower(): text for name, text in given.items()}
+    by_lower = {name.lower(): text for name, text in texts.items()}
     for option in options:
         if option.prefix:
             by_lower |= _gathered(option, by_lower)
-    names = [name for name in given if not any(o.prefix and name.lower().startswith(o.prefix) for o in options)]
-    check_option_names({name: given[name] for name in names}, [o.name for o in options], where)
+    names = [name for name in texts if not any(o.prefix and name.lower().startswith(o.prefix) for o in options)]
+    check_option_names({name: texts[name] for name in names}, [o.name for o in options], place)
     values = {o.argument: o.kind.of_text(o.name, by_lower[o.name.lower()]) for o in options if o.name.lower() in by_lower}
     check_allowed(values.get("serializers", ()), allowed)
     return values
 
 
-def format_options(known: Iterable[Option], values: Mapping[str, Any]) -> dict[str, str]:
+def format_options(accepted: Iterable[Option], values: Mapping[str, Any]) -> dict[str, str]:
     """Return the text of options from their normal forms, by keyword argument; the inverse of :func:`parse_options`."""
-    options = [o for o in known if o.argument in values]
+    options = [o for o in accepted if o.argument in values]
     text = {o.name: o.kind.encode(values[o.argument]) for o in options if not o.prefix}
     for option in options:
         if option.prefix:
@@ -72,7 +72,7 @@ def _gathered(option: Option, by_lower: Mapping[str, str]) -> dict[str, str]:
     return {option.name.lower(): json.dumps(entries)} if entries else {}
 
 
-def required_path(given: Mapping[str, str], method: str, note: str = "") -> str:
+def required_path(texts: Mapping[str, str], method: str, note: str = "") -> str:
     """Return the option ``path``. Spark sets it from an argument of the user's call. A note extends the message.
 
     Raises
@@ -80,22 +80,22 @@ def required_path(given: Mapping[str, str], method: str, note: str = "") -> str:
     OptionError
         If it is missing.
     """
-    for name, path in given.items():
+    for name, path in texts.items():
         if name.lower() == "path":
             return path
     raise OptionError(f"no path: pass the snapshot's directory to {method}(path){note}")
 
 
-def check_option_names(given: Mapping[str, str], known: Collection[str], where: str) -> None:
+def check_option_names(texts: Mapping[str, str], names: Collection[str], place: str) -> None:
     """Check that all options are known.
 
     Parameters
     ----------
-    given
+    texts
         Options as Spark hands them over, in any case.
-    known
+    names
         The names of options.
-    where
+    place
         What takes the options, for messages: ``reading flink-savepoint``.
 
     Raises
@@ -103,23 +103,23 @@ def check_option_names(given: Mapping[str, str], known: Collection[str], where: 
     OptionError
         If there is an option of another name; the message names the nearest, or all.
     """
-    by_lower = {name.lower() for name in known}
-    lower = [name.lower() for name in given]
+    by_lower = {name.lower() for name in names}
+    lower = [name.lower() for name in texts]
     for name in lower:
         if name in by_lower or name in _OF_SPARK or name.startswith((_INTERNAL, _TABLE_OPTION)):
             continue
-        if is_of_table(given) and _TABLE_OPTION + name not in lower:
+        if is_of_table(texts) and _TABLE_OPTION + name not in lower:
             continue
-        raise OptionError(f"{where}: there is no option {name!r}; {hint(name, known)}")
+        raise OptionError(f"{place}: there is no option {name!r}; {hint(name, names)}")
 
 
-def is_of_table(given: Mapping[str, str]) -> bool:
+def is_of_table(texts: Mapping[str, str]) -> bool:
     """Return whether options belong to a table that is made in SQL."""
-    return any(name.lower() == "provider" for name in given)
+    return any(name.lower() == "provider" for name in texts)
 
 
-def hint(name: str, known: Collection[str]) -> str:
+def hint(name: str, names: Collection[str]) -> str:
     """Return the part of a message that names the nearest known name, or all of them."""
-    plain = {re.sub(r"[^a-z]", "", other.lower()): other for other in known}
+    plain = {re.sub(r"[^a-z]", "", known_name.lower()): known_name for known_name in names}
     near = get_close_matches(re.sub(r"[^a-z]", "", name.lower()), plain, n=1, cutoff=0.75)
-    return f"did you mean {plain[near[0]]!r}?" if near else f"there are {', '.join(sorted(known))}"
+    return f"did you mean {plain[near[0]]!r}?" if near else f"there are {', '.join(sorted(names))}"

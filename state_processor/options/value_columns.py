@@ -51,7 +51,7 @@ def column_of_values(name: str, values: Sequence[Any]) -> pa.Array:
     """
     missing = _missing_values()
     if missing:
-        values = [None if any(value is one for one in missing) else value for value in values]
+        values = [None if any(value is null for null in missing) else value for value in values]
     try:
         column = pa.array(values, from_pandas=False)
     except NO_COLUMN as problem:

@@ -93,18 +93,18 @@ class ValueKind:
         OptionError
             If the text does not describe a value of this kind.
         """
-        return self._checked(f"option {name}", f"option {name}={text!r}", text, lambda given: self.check(self.decode(given)))
+        return self._checked(f"option {name}", f"option {name}={text!r}", text, lambda decoded: self.check(self.decode(decoded)))
 
-    def _checked(self, what: str, shown: str, given: Any, check: Callable[[Any], Any]) -> Any:
+    def _checked(self, name: str, assignment: str, value: Any, check: Callable[[Any], Any]) -> Any:
         try:
-            return check(given)
+            return check(value)
         except OptionError:
             raise
         except (ValueError, TypeError) as error:
             if self.is_secret:
-                raise OptionError(f"{what}: expected {self.expected}") from None
+                raise OptionError(f"{name}: expected {self.expected}") from None
             reason = f" ({error})" if str(error) else ""
-            raise OptionError(f"{shown}: expected {self.expected}{reason}") from None
+            raise OptionError(f"{assignment}: expected {self.expected}{reason}") from None
 
 
 def one_of(*choices: str) -> ValueKind:
@@ -189,10 +189,10 @@ def _json_of_key(value: Any) -> Any:
 def _check_names(names: Any) -> tuple[str, ...]:
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise TypeError(f"found a {type(names).__name__}")
-    found = tuple(dict.fromkeys(_check_text(name) for name in names))
-    if not found:
+    checked = tuple(dict.fromkeys(_check_text(name) for name in names))
+    if not checked:
         raise ValueError("found an empty list")
-    return found
+    return checked
 
 
 def _decode_names(text: str) -> Any:
@@ -203,7 +203,7 @@ def _decode_names(text: str) -> Any:
 def _check_strings(value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise TypeError
-    return {fspath(name): fspath(given) for name, given in value.items()}
+    return {fspath(name): fspath(text) for name, text in value.items()}
 
 
 def _check_paths(value: Any) -> tuple[str, ...]:
@@ -237,30 +237,30 @@ def _check_types(types: Any) -> tuple[tuple[str, PortableType | JavaType], ...]:
     """
     if not isinstance(types, Mapping):
         raise TypeError
-    return tuple((path, given if isinstance(given, PortableType) else _java_type(path, given)) for path, given in types.items())
+    return tuple((path, type_ if isinstance(type_, PortableType) else _java_type(path, type_)) for path, type_ in types.items())
 
 
-def _java_type(path: str, given: Any) -> JavaType:
+def _java_type(path: str, type_: Any) -> JavaType:
     from state_processor.types.declared_types import (
         java_types_by_path,  # few tasks need the parser of types, and its import is slow
     )
 
-    return java_types_by_path({path: given})[path]
+    return java_types_by_path({path: type_})[path]
 
 
 def _decode_types(text: str) -> dict[str, Any]:
     types = parse_json(text)
     if not isinstance(types, dict):
         raise TypeError
-    return {path: given if isinstance(given, str) else _decode_snapshot(path, given) for path, given in types.items()}
+    return {path: type_ if isinstance(type_, str) else _decode_snapshot(path, type_) for path, type_ in types.items()}
 
 
-def _decode_snapshot(path: str, given: Any) -> PortableType:
+def _decode_snapshot(path: str, type_: Any) -> PortableType:
     try:
-        rows = tuple(None if names is None else tuple(names) for names in given.get("rows", ()))
-        return PortableType(b64decode(given["snapshot"], validate=True), rows)
+        rows = tuple(None if names is None else tuple(names) for names in type_.get("rows", ()))
+        return PortableType(b64decode(type_["snapshot"], validate=True), rows)
     except (TypeError, KeyError, AttributeError, ValueError) as error:
-        raise ValueError(f"column {path!r}: {given!r} is neither a type nor a serializer snapshot: {error!r}") from error
+        raise ValueError(f"column {path!r}: {type_!r} is neither a type nor a serializer snapshot: {error!r}") from error
 
 
 def _encode_types(types: Iterable[tuple[str, PortableType | JavaType]]) -> str:
@@ -276,17 +276,17 @@ def _as_reason() -> Iterator[None]:
         raise ValueError(str(error)) from None
 
 
-def _check_python_type(given: Any) -> PythonType:
+def _check_python_type(type_: Any) -> PythonType:
     from state_processor.types.python_types import python_type_of  # as above
 
     with _as_reason():
-        return python_type_of(given)
+        return python_type_of(type_)
 
 
-def _check_python_types(given: Any) -> tuple[tuple[str, PythonType], ...]:
-    if not isinstance(given, Mapping):
+def _check_python_types(types: Any) -> tuple[tuple[str, PythonType], ...]:
+    if not isinstance(types, Mapping):
         raise TypeError
-    return tuple((_check_text(name), _check_python_type(type_)) for name, type_ in given.items())
+    return tuple((_check_text(name), _check_python_type(type_)) for name, type_ in types.items())
 
 
 def _decode_python_type(text: str) -> PythonType:
@@ -303,7 +303,7 @@ def _decode_python_types(text: str) -> dict[str, PythonType]:
     if not isinstance(types, dict):
         raise TypeError
     with _as_reason():
-        return {name: of_json(given) for name, given in types.items()}
+        return {name: of_json(type_) for name, type_ in types.items()}
 
 
 def _encode_python_type(type_: PythonType) -> str:
@@ -316,10 +316,10 @@ def _encode_python_types(types: Iterable[tuple[str, PythonType]]) -> str:
     return json.dumps({name: json.loads(_encode_python_type(type_)) for name, type_ in types})
 
 
-def _check_unpickled(given: Any) -> Unpickled:
+def _check_unpickled(types: Any) -> Unpickled:
     from state_processor.types.python_types import unpickled_of  # as above
 
-    return unpickled_of(given)
+    return unpickled_of(types)
 
 
 def _json_of_type(type_: PortableType | JavaType) -> Any:
@@ -354,11 +354,11 @@ def _check_settings(value: Any) -> dict[str, Any]:
 
 
 def _decode_settings(text: str) -> dict[str, Any]:
-    return {name: json.loads(given) if given[:1] in _JSON_BEGINS else given for name, given in json.loads(text).items()}
+    return {name: json.loads(setting) if setting[:1] in _JSON_BEGINS else setting for name, setting in json.loads(text).items()}
 
 
 def _encode_settings(value: Mapping[str, Any]) -> str:
-    return json.dumps({name: given if isinstance(given, str) else json.dumps(given) for name, given in value.items()})
+    return json.dumps({name: setting if isinstance(setting, str) else json.dumps(setting) for name, setting in value.items()})
 
 
 TEXT: Final = ValueKind("text", "str", _check_text)

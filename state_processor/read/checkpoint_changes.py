@@ -109,21 +109,21 @@ class StepReader:
         if old is not None and not state.allow_missing:
             check_operator(step.after, old, new, state.operator, state.state)
         reader = open_changes(old, new, state.operator.uid_hash, state.state, state.read)
-        found = cls(step, reader, _mixed_times(new, state.operator.uid_hash))
+        step_reader = cls(step, reader, _mixed_times(new, state.operator.uid_hash))
         if not getattr(reader, "has_same_keys", True):
             raise UnsupportedFormatError(
                 f"{state} has keys of another type in {step.after} than in {step.before}: a key would be deleted and inserted. "
                 "Start again with startingCheckpoint=snapshot"
             )
-        known = reader.schema
-        if BEFORE in known.names and known.field(BEFORE).type != known.field(AFTER).type:
+        types = {f.name: f.type for f in reader.schema}
+        if BEFORE in types and types[BEFORE] != types[AFTER]:
             raise UnsupportedFormatError(
-                f"{state} has values of the type {known.field(BEFORE).type} in {step.before}, and {known.field(AFTER).type} in "
+                f"{state} has values of the type {types[BEFORE]} in {step.before}, and {types[AFTER]} in "
                 f"{step.after}: the columns of a table do not change. Start again with startingCheckpoint=snapshot"
             )
-        if found.note:
-            _LOG.warning("%s", found.note)
-        return found
+        if step_reader.note:
+            _LOG.warning("%s", step_reader.note)
+        return step_reader
 
     @classmethod
     def open_if_known(cls, step: Step, old: Snapshot | None, new: Snapshot, state: ChangedState) -> StepReader | None:
@@ -153,10 +153,10 @@ class StepReader:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of the rows: :data:`CONTROL`, identifying columns, the value, and ``before``."""
-        given = self.reader.schema
-        fields = [*CONTROL, *(given.field(n) for n in self.identity)]
-        if AFTER in given.names:
-            fields += [given.field(AFTER).with_name(value_name(given)), given.field(BEFORE)]
+        columns = self.reader.schema
+        fields = [*CONTROL, *(columns.field(n) for n in self.identity)]
+        if AFTER in columns.names:
+            fields += [columns.field(AFTER).with_name(value_name(columns)), columns.field(BEFORE)]
         return pa.schema(fields)
 
     def splits(self, *split_bytes: int) -> list[Any]:

@@ -57,12 +57,12 @@ class Checkpoint:
         """The time as a point in time."""
         return datetime.fromtimestamp(self.time / 1000, UTC)
 
-    def is_after(self, other: Checkpoint) -> bool:
+    def is_after(self, earlier: Checkpoint) -> bool:
         """Return whether it comes after a checkpoint that does not exist any more."""
-        same_job = Location.parse(self.path).parent == Location.parse(other.path).parent
+        same_job = Location.parse(self.path).parent == Location.parse(earlier.path).parent
         if not same_job:
-            return self.time > other.time
-        return self != other and in_order([self.mark, other.mark], lambda _: ()).checkpoints[-1] == self
+            return self.time > earlier.time
+        return self != earlier and in_order([self.mark, earlier.mark], lambda _: ()).checkpoints[-1] == self
 
     @property
     def mark(self) -> Mark[Checkpoint]:
@@ -126,11 +126,11 @@ class CheckpointSeries:
             If two jobs take checkpoints at the same time.
         """
         for _ in range(_ATTEMPTS):
-            found = self._look()
-            if found and not found[-1].is_stored(self.access):
+            checkpoints = self._look()
+            if checkpoints and not checkpoints[-1].is_stored(self.access):
                 self._forget()
-            elif found or not any(info.is_complete is None for info in self._found):
-                return found
+            elif checkpoints or not any(info.is_complete is None for info in self._found):
+                return checkpoints
         return []  # each one was removed before it was opened, or lacks files
 
     def _forget(self) -> None:
@@ -138,10 +138,10 @@ class CheckpointSeries:
         self._found, self._known = [], {}
 
     def _look(self) -> list[Checkpoint]:
-        self._found = found = find_snapshots(self.directory, self.access.storage(), DEPTH, self._found).snapshots
+        self._found = snapshots = find_snapshots(self.directory, self.access.storage(), DEPTH, self._found).snapshots
         by_job: dict[str, list[Checkpoint]] = {}
         seen: dict[tuple[str, datetime | None], Checkpoint] = {}
-        for info in found:
+        for info in snapshots:
             checkpoint = self._checkpoint(info)
             if checkpoint is not None:
                 seen[info.path, info.time] = checkpoint
@@ -171,9 +171,9 @@ class CheckpointSeries:
         """Return a checkpoint if it is whole. Only the files of new ones are looked for."""
         if info.is_complete is False or info.checkpoint_id is None or info.time is None:
             return None
-        known = self._known.get((info.path, info.time))
-        if known is not None:
-            return known
+        checkpoint = self._known.get((info.path, info.time))
+        if checkpoint is not None:
+            return checkpoint
         try:
             snapshot = self.access.open(info.path)
             if check_files(snapshot).problems:
@@ -190,10 +190,10 @@ class CheckpointSeries:
         NotFoundError
             If the directory does not have a whole checkpoint.
         """
-        found = self.whole()
-        if not found:
+        checkpoints = self.whole()
+        if not checkpoints:
             raise self.nothing_whole()
-        return found[-1]
+        return checkpoints[-1]
 
     def open_newest(self) -> tuple[Checkpoint, Snapshot]:
         """Open the newest whole checkpoint.
@@ -218,7 +218,7 @@ class CheckpointSeries:
         """Return the error about a directory without a whole checkpoint."""
         return NotFoundError(f"{self.directory} does not have a whole checkpoint: start after the first one is complete")
 
-    def of_id(self, checkpoint_id: int, found: Sequence[Checkpoint]) -> Checkpoint:
+    def of_id(self, checkpoint_id: int, checkpoints: Sequence[Checkpoint]) -> Checkpoint:
         """Return the last of some checkpoints with an id.
 
         Raises
@@ -226,9 +226,9 @@ class CheckpointSeries:
         NotFoundError
             If none has it.
         """
-        matching = [c for c in found if c.checkpoint_id == checkpoint_id]
+        matching = [c for c in checkpoints if c.checkpoint_id == checkpoint_id]
         if not matching:
-            ids = ", ".join(str(c.checkpoint_id) for c in found) or "none"
+            ids = ", ".join(str(c.checkpoint_id) for c in checkpoints) or "none"
             raise NotFoundError(f"checkpoint {checkpoint_id} is not whole in {self.directory}; whole checkpoints: {ids}")
         return matching[-1]
 
@@ -244,17 +244,17 @@ class CheckpointSeries:
         MissingFileError
             If the storage fails.
         """
-        found = self.whole()
+        checkpoints = self.whole()
         if position is None:
-            return found
+            return checkpoints
         is_stored = position.is_stored(self.access)
-        places = [i for i, c in enumerate(found) if (c.path, c.digest) == (position.path, position.digest)]
+        places = [i for i, c in enumerate(checkpoints) if (c.path, c.digest) == (position.path, position.digest)]
         if places and is_stored:
-            return found[places[-1] + 1 :]
+            return checkpoints[places[-1] + 1 :]
         if places:
             self._forget()
-            found = self.whole()
-        return [c for c in found[-1:] if not is_stored or c.is_after(position)]
+            checkpoints = self.whole()
+        return [c for c in checkpoints[-1:] if not is_stored or c.is_after(position)]
 
 
 def _job(info: SnapshotInfo) -> str:

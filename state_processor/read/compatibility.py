@@ -32,24 +32,24 @@ def check_compatibility(
 
 def _verdicts(state: StateDescription, new_type: TypeSerializer, schema_evolution: bool = False) -> Iterator[SchemaCompatibility]:
     """Yield the verdicts for the parts of a state: a map's key and value, a list's element, any other state's value."""
-    wanted = new_type
+    required = new_type
     if isinstance(state, MapDescription) and state.map_key is not None:
         if not isinstance(new_type, MapSerializer):
             yield SchemaCompatibility.incompatible(f"the state is a MAP, the new type is {new_type}")
             return
         yield state.map_key.snapshot().resolve_schema_compatibility(new_type.key)
-        wanted = new_type.value.inner
+        required = new_type.value.inner
     elif state.kind == "LIST" and isinstance(new_type, ListSerializer):
-        wanted = new_type.element
+        required = new_type.element
     written = state.value
-    by_name = resolve_by_name(written, wanted) if schema_evolution and state.is_keyed else None
+    by_name = resolve_by_name(written, required) if schema_evolution and state.is_keyed else None
     if by_name is not None:
         yield by_name
-    elif isinstance(written, TtlSerializer) == isinstance(wanted, TtlSerializer):
-        yield written.snapshot().resolve_schema_compatibility(wanted)
+    elif isinstance(written, TtlSerializer) == isinstance(required, TtlSerializer):
+        yield written.snapshot().resolve_schema_compatibility(required)
     elif isinstance(written, TtlSerializer):  # a type without time-to-live leaves the state's
-        yield written.value.snapshot().resolve_schema_compatibility(wanted)
+        yield written.value.snapshot().resolve_schema_compatibility(required)
     else:
         yield TtlAwareSerializerSnapshot.of(written.snapshot()).resolve_schema_compatibility(
-            TtlAwareSerializerSnapshot.of(wanted.snapshot())
+            TtlAwareSerializerSnapshot.of(required.snapshot())
         )

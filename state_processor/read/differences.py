@@ -87,7 +87,7 @@ class DifferencesReader:
 
     def parts(self) -> list[DifferencePart]:
         """Plan the parts of all states."""
-        return [DifferencePart(i, split) for i, found in enumerate(self.differences) for split in found.reader.splits()]
+        return [DifferencePart(i, split) for i, difference in enumerate(self.differences) for split in difference.reader.splits()]
 
     def read(self, part: DifferencePart) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a part that differ."""
@@ -207,11 +207,11 @@ def open_differences(
     if state is not None and uid is None:
         raise OptionError(f"state {state!r}: name the operator, too, by uid")
     access = SnapshotAccess.among(options)
-    given = check_arguments({n: v for n, v in options.items() if n in DiffOptions.__annotations__})
+    checked = check_arguments({n: v for n, v in options.items() if n in DiffOptions.__annotations__})
     old, new = (access.open(path) for path in paths)
     operator = None if uid is None else OperatorIdentifier.of(uid)
-    read = ReadOptions(**values_of(READ_OPTIONS, given))
-    return list(state_differences(old, new, operator, state, read, full, exact_times="nanos" not in given))
+    read = ReadOptions(**values_of(READ_OPTIONS, checked))
+    return list(state_differences(old, new, operator, state, read, full, exact_times="nanos" not in checked))
 
 
 def state_differences(
@@ -243,18 +243,18 @@ def state_differences(
         If a state can't be read, or is of another kind or has other keys in the two snapshots.
     """
     before, after = ({o.operator_id: o for o in snapshot.metadata.operators} for snapshot in (old, new))
-    known = {**before, **after}
+    operators = {**before, **after}
     renamed = _renamed((old, before), (new, after))
     stored: set[str] = set()
-    wanted = [uid_hash for uid_hash in known if uid_hash not in renamed.values()]
+    uid_hashes = [uid_hash for uid_hash in operators if uid_hash not in renamed.values()]
     if operator is not None:
-        planned = old.query_plan.find(operator.uid, known) if old.query_plan is not None and operator.uid else None
+        planned = old.query_plan.find(operator.uid, operators) if old.query_plan is not None and operator.uid else None
         asked = planned or operator.uid_hash
-        wanted = [next((later for later, earlier in renamed.items() if earlier == asked), asked)]
-    if operator is not None and wanted[0] not in known:
-        names = sorted({o.label for o in known.values()})
+        uid_hashes = [next((later for later, earlier in renamed.items() if earlier == asked), asked)]
+    if operator is not None and uid_hashes[0] not in operators:
+        names = sorted({o.label for o in operators.values()})
         raise NotFoundError.naming_nearest("operator", str(operator), names)
-    for uid_hash in wanted:
+    for uid_hash in uid_hashes:
         earlier = before.get(renamed.get(uid_hash, uid_hash))
         uid = next((o.uid for o in (after.get(uid_hash), earlier) if o is not None and o.uid), None)
         label = f"operator {uid!r}" if uid else f"operator {uid_hash}"
@@ -265,12 +265,12 @@ def state_differences(
         for note in notes:
             _LOG.warning("%s", note)
         renamed_from = None if earlier is None or uid_hash not in renamed else earlier.label
-        found = {**pair.states[0], **pair.states[1]}
-        stored |= found.keys()
-        for name in pair.names if state is None else (stored_name(state, found),):
+        descriptions = {**pair.states[0], **pair.states[1]}
+        stored |= descriptions.keys()
+        for name in pair.names if state is None else (stored_name(state, descriptions),):
             reader = pair.difference(name, options, full, exact_times=exact_times)
             type_before, type_after = (_type(side, states.get(name, [])) for side, states in zip(sides, pair.states, strict=True))
-            place = (uid, uid_hash, shown_name(name), found[name][0].kind)
+            place = (uid, uid_hash, shown_name(name), descriptions[name][0].kind)
             yield StateDifference(*place, type_before, type_after, reader, *sides, renamed_from, notes)
     check_known(options.python_types, stored, "these operators")
 
@@ -292,7 +292,7 @@ def _renamed(old: _Side, new: _Side) -> dict[str, str]:
     An operator was renamed if its uid is gone, and exactly one other uid is new whose operator has the same states: names,
     kinds and types. If several operators have these states, none is taken for another.
     """
-    gone, added = ({h: o for h, o in one[1].items() if h not in other[1]} for one, other in ((old, new), (new, old)))
+    gone, added = ({h: o for h, o in side[1].items() if h not in opposite[1]} for side, opposite in ((old, new), (new, old)))
     if not gone or not added:
         return {}
     earlier, later = (_by_states(*side) for side in ((old[0], gone), (new[0], added)))
@@ -302,12 +302,12 @@ def _renamed(old: _Side, new: _Side) -> dict[str, str]:
 
 def _by_states(snapshot: Snapshot, operators: Mapping[str, OperatorState]) -> dict[frozenset[tuple[str, ...]], list[str]]:
     """Return operators that have state by their states; an operator with a state that can't be read is left out."""
-    found: dict[frozenset[tuple[str, ...]], list[str]] = {}
+    by_shape: dict[frozenset[tuple[str, ...]], list[str]] = {}
     for (uid_hash, _), (states, unread) in zip(operators.items(), surveys(snapshot, operators.values()), strict=True):
         if states and not unread:
             shape = frozenset((name, v[0].kind, *map(str, v[0].serializers.values())) for name, v in states.items())
-            found.setdefault(shape, []).append(uid_hash)
-    return found
+            by_shape.setdefault(shape, []).append(uid_hash)
+    return by_shape
 
 
 def _check_snapshots(differences: Iterable[StateDifference]) -> None:
@@ -349,8 +349,8 @@ def with_bytes(differences: Sequence[StateDifference], rows: Sequence[dict[str, 
 def _sizes(snapshot: Snapshot, operator: OperatorState, keyed: bool) -> dict[str, int | None]:
     """Return the bytes of an operator's states, by their names; of keyed states only if they are wanted."""
     alone = replace(snapshot, metadata=replace(snapshot.metadata, operators=(operator,)))
-    found = {r["state_name"]: r["size_in_bytes"] for r in catalog.states(alone).to_pylist() if r["backend"] == "operator"}
+    sizes = {r["state_name"]: r["size_in_bytes"] for r in catalog.states(alone).to_pylist() if r["backend"] == "operator"}
     if not keyed:
-        return found
+        return sizes
     report = SizeReport.of(alone, None, "state", None, snapshot.threads)
-    return found | {r["state_name"]: r["size_in_bytes"] for r in report.measured(snapshot.threads).to_pylist()}
+    return sizes | {r["state_name"]: r["size_in_bytes"] for r in report.measured(snapshot.threads).to_pylist()}

@@ -155,8 +155,8 @@ def find(
 def sought(text: str | Sequence[str] | None, number: float | Sequence[float] | None) -> list[Needle]:
     """Return texts and numbers to search for."""
     return [
-        *(Needle.text(one) for one in _listed(text, str)),
-        *(Needle.number(one) for one in _listed(number, (int, float))),
+        *(Needle.text(needle) for needle in _listed(text, str)),
+        *(Needle.number(needle) for needle in _listed(number, (int, float))),
     ]
 
 
@@ -188,24 +188,24 @@ def search(
     for path in paths:
         with noted_errors(fspath(path), failures):
             refuse_undecodable(fspath(path))  # the tables have it
-            found = StateSearch(access.open(path), needles, keys)
+            search_ = StateSearch(access.open(path), needles, keys)
             try:
-                for operator in progress(found.snapshot.metadata.operators, "searching"):
-                    found.search(operator)
+                for operator in progress(search_.snapshot.metadata.operators, "searching"):
+                    search_.search(operator)
             finally:
-                fitting |= found.fitting_keys
-                parts.append(_of_snapshot(path, merged(found.hits)))
-                undecoded.append(_of_snapshot(path, pa.Table.from_pylist(found.undecoded, UNDECODED)))
-    unfit = [repr(one) for number, one in enumerate(keys) if number not in fitting]
+                fitting |= search_.fitting_keys
+                parts.append(_of_snapshot(path, merged(search_.hits)))
+                undecoded.append(_of_snapshot(path, pa.Table.from_pylist(search_.undecoded, UNDECODED)))
+    unfit = [repr(key) for number, key in enumerate(keys) if number not in fitting]
     if unfit and not failures:
         raise OptionError(f"key: no operator has keys of the type of {', '.join(unfit)}; see the column key_type of the states")
     empty = [_of_snapshot("", schema.empty_table()) for schema in (HITS, UNDECODED)]
-    return Findings(*(pa.concat_tables([none, *some]) for none, some in zip(empty, (parts, undecoded), strict=True)))
+    return Findings(*(pa.concat_tables([none, *tables]) for none, tables in zip(empty, (parts, undecoded), strict=True)))
 
 
 def _of_snapshot(path: Path, table: pa.Table) -> pa.Table:
     return table.add_column(0, _SNAPSHOT, pa.repeat(pa.scalar(fspath(path), pa.string()), table.num_rows))
 
 
-def _listed(value: Any, one: Any) -> list[Any]:
-    return [] if value is None else [value] if isinstance(value, one) else list(value)
+def _listed(value: Any, kinds: Any) -> list[Any]:
+    return [] if value is None else [value] if isinstance(value, kinds) else list(value)

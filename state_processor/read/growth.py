@@ -118,10 +118,10 @@ def growth_of(table: pa.Table, snapshots: Iterable[SnapshotInfo], access: Snapsh
     infos = {info.path: info for info in snapshots}
     ids = series_of(table)
     rows = []
-    own = _without_states(table)
+    remainder = _without_states(table)
     for series in np.unique(ids).tolist():
         points = table.filter(pa.array(ids == series)).to_pylist()
-        row = _described([own(point) for point in points if point["time"] is not None], at_least)
+        row = _described([remainder(point) for point in points if point["time"] is not None], at_least)
         if row is not None:
             rows.append(_explained(row, infos, access))
     rows.sort(key=lambda row: (not row["grows_without_bound"], -(row["bytes_per_hour"] or 0)))
@@ -136,13 +136,13 @@ def _without_states(table: pa.Table) -> Any:
             place = row["path"], row["operator_uid_hash"]
             listed[place] = listed.get(place, 0) + row["size_in_bytes"]
 
-    def own(row: _Row) -> _Row:
+    def remainder(row: _Row) -> _Row:
         measured = row["live_size_estimate"]
         if row["state_name"] is None:
             measured = row["size_in_bytes"] - listed.get((row["path"], row["operator_uid_hash"]), 0)
         return row | {"measured": measured}
 
-    return own
+    return remainder
 
 
 def _described(points: Sequence[_Row], at_least: int) -> _Row | None:
@@ -154,7 +154,7 @@ def _described(points: Sequence[_Row], at_least: int) -> _Row | None:
     sizes = np.array([point["measured"] for point in points], dtype=np.float64)
     entries = [point["entries_estimate"] for point in points]
     span = hours[-1]
-    known = span > 0 and None not in entries
+    has_entries = span > 0 and None not in entries
     jobs = {point["job_id"] for point in points}
     return {
         **{name: last[name] for name in ("operator_uid", "operator_uid_hash", "state_name", "stored_as")},
@@ -166,7 +166,7 @@ def _described(points: Sequence[_Row], at_least: int) -> _Row | None:
         "last_size": last["measured"],
         "bytes_per_hour": (sizes[-1] - sizes[0]) / span if span > 0 else None,
         "entries_estimate": entries[-1],
-        "entries_per_hour": (entries[-1] - entries[0]) / span if known else None,
+        "entries_per_hour": (entries[-1] - entries[0]) / span if has_entries else None,
         "trend": trend(hours, sizes) if len(points) >= at_least and span > 0 else UNKNOWN,
         "paths": (first["path"], last["path"]),
         "mixed": [point["checkpoint_id"] for point in points if point["reference_checkpoint_id"] is not None],
@@ -221,9 +221,9 @@ def _key_groups(first: SnapshotInfo, last: SnapshotInfo, row: _Row, access: Snap
     table = history_of([first, last], access, "key_group")
     place = row["operator_uid_hash"], row["state_name"]
     sizes: list[dict[int, int]] = [{}, {}]
-    for found in table.to_pylist():
-        if (found["operator_uid_hash"], found["state_name"]) == place:
-            sizes[found["path"] == last.path][found["key_group"]] = found["size_in_bytes"]
+    for group in table.to_pylist():
+        if (group["operator_uid_hash"], group["state_name"]) == place:
+            sizes[group["path"] == last.path][group["key_group"]] = group["size_in_bytes"]
     before, after = sizes
     return {
         "key_groups": len(after) or None,

@@ -198,13 +198,13 @@ def _whole(shares: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     return sums
 
 
-def series_of(table: pa.Table, more: Iterable[str] = ()) -> npt.NDArray[np.int64]:
+def series_of(table: pa.Table, columns: Iterable[str] = ()) -> npt.NDArray[np.int64]:
     """Return the number of each row's series in a history: rows with the same operator, state, ``stored_as`` and further columns.
 
     Jobs follow one another in a series, since a job that was restored has a new id. If jobs with the same operator ran at the
     same time, each has its own series.
     """
-    codes = [_codes(table.column(name)) for name in (*_SERIES, *more)]
+    codes = [_codes(table.column(name)) for name in (*_SERIES, *columns)]
     jobs = _codes(pc.utf8_slice_codeunits(table.column("job_id"), 0, _JOB_DIGITS))
     together = _at_the_same_time(codes[0], jobs, _micros(table))
     codes.append(np.where(together[codes[0]] if len(together) else False, jobs, 0))

@@ -85,11 +85,11 @@ def plot_history(
 
 
 def _of_operator(table: pa.Table, operator: OperatorIdentifier) -> pa.Table:
-    found = table.filter(pc.equal(table.column("operator_uid_hash"), operator.uid_hash))
-    if not found.num_rows:
+    rows = table.filter(pc.equal(table.column("operator_uid_hash"), operator.uid_hash))
+    if not rows.num_rows:
         names = {row["operator_uid"] or row["operator_uid_hash"] for row in table.to_pylist()}
         raise NotFoundError.naming_nearest("operator", str(operator), sorted(names))
-    return found
+    return rows
 
 
 def _name(row: dict[str, str]) -> str:

@@ -20,16 +20,16 @@ from state_processor.serializers.late import pc
 Values: TypeAlias = frozenset[Any] | None
 
 
-def both(one: Values, other: Values) -> Values:
+def both(left_values: Values, right_values: Values) -> Values:
     """Return the values that two conditions allow if both hold."""
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other
+    if left_values is None or right_values is None:
+        return right_values if left_values is None else left_values
+    return left_values & right_values
 
 
-def either(one: Values, other: Values) -> Values:
+def either(left_values: Values, right_values: Values) -> Values:
     """Return the values that two conditions allow if one of them holds."""
-    return None if one is None or other is None else one | other
+    return None if left_values is None or right_values is None else left_values | right_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +104,10 @@ def _allowed(node: Any) -> Values:
 
 
 def _equal(call: Call) -> Values:
-    one, other = call.arguments
-    if one == _KEY_COLUMN:
-        one, other = other, one
-    return frozenset({one}) if other == _KEY_COLUMN and _is_plain(one) else None
+    column, literal = call.arguments
+    if column == _KEY_COLUMN:
+        column, literal = literal, column
+    return frozenset({column}) if literal == _KEY_COLUMN and _is_plain(column) else None
 
 
 def _is_in(call: Call) -> Values:

@@ -120,14 +120,14 @@ class KeyLookUp:
     """
 
     def __init__(self, snapshot: Snapshot, operator: OperatorIdentifier, state: str | None, options: Mapping[str, Any]) -> None:
-        given = check_arguments(options)
+        arguments = check_arguments(options)
         stored = StoredOperator.find(snapshot, operator.uid, operator.uid_hash)
-        check_effects(given, Kind.LOOKUP, EFFECTIVE_OPTIONS, stored.label)
-        if "ttl" in given:
-            _check_time_to_live(stored, state, given)
-        read = ReadOptions(**values_of(READ_OPTIONS, given))
+        check_effects(arguments, Kind.LOOKUP, EFFECTIVE_OPTIONS, stored.label)
+        if "ttl" in arguments:
+            _check_time_to_live(stored, state, arguments)
+        read = ReadOptions(**values_of(READ_OPTIONS, arguments))
         self._operator = operator
-        self._reader = KeyReader(stored, state, replace(read, flatten=False), exact_times="nanos" not in given)
+        self._reader = KeyReader(stored, state, replace(read, flatten=False), exact_times="nanos" not in arguments)
         log_undescribed(undescribed_classes(*(tuple(s.serializers.values()) for s in _states(stored, state))))
 
     def find(self, key: Any) -> KeyContents:
@@ -143,12 +143,12 @@ class KeyLookUp:
         return KeyContents(self._operator, key, *self._reader.rows(key))
 
 
-def _check_time_to_live(stored: StoredOperator, state: str | None, given: Collection[str]) -> None:
+def _check_time_to_live(stored: StoredOperator, state: str | None, arguments: Collection[str]) -> None:
     """Refuse options about time-to-live where no state that is read has one; a state that is not there is refused later."""
     read = _states(stored, state)
-    where = stored.label if state is None else f"state {state!r} of {stored.label}"
+    subject = stored.label if state is None else f"state {state!r} of {stored.label}"
     if read:
-        check_time_to_live(given, where, has_ttl=any(s.has_ttl for s in read))
+        check_time_to_live(arguments, subject, has_ttl=any(s.has_ttl for s in read))
 
 
 def _states(stored: StoredOperator, name: str | None) -> list[StateDescription]:

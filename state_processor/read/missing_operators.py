@@ -20,7 +20,7 @@ class MissingOperatorError(NotFoundError):
     """An operator, or its state, is missing in a checkpoint of a job that had it."""
 
 
-def check_operator(where: object, old: Snapshot | None, new: Snapshot, operator: OperatorIdentifier, state: str) -> None:
+def check_operator(checkpoint: object, old: Snapshot | None, new: Snapshot, operator: OperatorIdentifier, state: str) -> None:
     """Check that a checkpoint has an operator that an earlier checkpoint had, and its state under the same name.
 
     Flink records each operator of a job, also one without state. A missing operator has another uid now, or is not in the job any
@@ -28,7 +28,7 @@ def check_operator(where: object, old: Snapshot | None, new: Snapshot, operator:
 
     Parameters
     ----------
-    where
+    checkpoint
         The checkpoint, for messages.
     old
         The earlier checkpoint; ``None`` if it is gone.
@@ -46,19 +46,19 @@ def check_operator(where: object, old: Snapshot | None, new: Snapshot, operator:
     stored = {o.operator_id: o for o in new.metadata.operators}
     advice = f"Pass the new name for a new table or query, or {spelled('allow_missing', True)} if all rows are to be deleted"
     if operator.uid_hash not in stored:
-        others = [o for o in stored.values() if o.operator_id not in earlier]
-        names = [o.label for o, states in _states(new, others) if state in states]
-        near = names or get_close_matches(str(operator), [o.label for o in others], n=2)
-        raise MissingOperatorError(f"{where} does not have the operator {operator} any more.{_renamed(near)} {advice}")
+        added = [o for o in stored.values() if o.operator_id not in earlier]
+        names = [o.label for o, states in _states(new, added) if state in states]
+        near = names or get_close_matches(str(operator), [o.label for o in added], n=2)
+        raise MissingOperatorError(f"{checkpoint} does not have the operator {operator} any more.{_renamed(near)} {advice}")
     before = next((o for o in old.metadata.operators if o.operator_id == operator.uid_hash), None) if old is not None else None
     if old is None or before is None:
         return
     ((_, states),), ((_, had),) = _states(new, [stored[operator.uid_hash]]), _states(old, [before])
     if state not in states and state in had:
-        likely = [shown_name(n) for n, found in states.items() if n not in had and _alike(found[0], had[state][0])]
+        likely = [shown_name(n) for n, variants in states.items() if n not in had and _alike(variants[0], had[state][0])]
         if likely:
-            what = f"the state {shown_name(state)!r} of operator {operator}"
-            raise MissingOperatorError(f"{where} does not have {what} any more.{_renamed(likely)} {advice}")
+            missing = f"the state {shown_name(state)!r} of operator {operator}"
+            raise MissingOperatorError(f"{checkpoint} does not have {missing} any more.{_renamed(likely)} {advice}")
 
 
 def _renamed(names: list[str]) -> str:
@@ -66,7 +66,7 @@ def _renamed(names: list[str]) -> str:
 
 
 def _states(snapshot: Snapshot, operators: list[OperatorState]) -> list[tuple[OperatorState, States]]:
-    return [(o, found[0]) for o, found in zip(operators, surveys(snapshot, operators), strict=True)]
+    return [(o, survey[0]) for o, survey in zip(operators, surveys(snapshot, operators), strict=True)]
 
 
 def _alike(state: StateDescription, earlier: StateDescription) -> bool:

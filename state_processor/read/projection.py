@@ -53,10 +53,10 @@ class Projection:
         If a column does not exist, or can't be converted.
     """
 
-    def __init__(self, given: pa.Schema, wanted: pa.Schema) -> None:
-        self.schema = wanted
-        self._columns = [_position(given, f.name) for f in wanted]
-        self._converters = [_converter(given.field(i), f, f.name) for i, f in zip(self._columns, wanted, strict=True)]
+    def __init__(self, source: pa.Schema, target: pa.Schema) -> None:
+        self.schema = target
+        self._columns = [_position(source, f.name) for f in target]
+        self._converters = [_converter(source.field(i), f, f.name) for i, f in zip(self._columns, target, strict=True)]
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch in the schema to deliver.
@@ -70,7 +70,7 @@ class Projection:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def selection(given: pa.Schema, wanted: pa.Schema) -> Selection:
+def selection(available: pa.Schema, target: pa.Schema) -> Selection:
     """Return the columns of a schema, and the fields of structs in them, that another schema has.
 
     Raises
@@ -78,27 +78,27 @@ def selection(given: pa.Schema, wanted: pa.Schema) -> Selection:
     OptionError
         If a column or field does not exist.
     """
-    found: dict[str, Fields] = {}
-    for field in wanted:
-        source = given.field(_position(given, field.name))
-        found[source.name] = EVERYTHING if source.name in found else _fields(source.type, field.type)
-    return found
+    selected: dict[str, Fields] = {}
+    for field in target:
+        source = available.field(_position(available, field.name))
+        selected[source.name] = EVERYTHING if source.name in selected else _fields(source.type, field.type)
+    return selected
 
 
-def _fields(given: pa.DataType, wanted: pa.DataType) -> Fields:
+def _fields(source: pa.DataType, target: pa.DataType) -> Fields:
     """Return the fields of a type that another has; everything if these are all, or none."""
-    if pa.types.is_list(given) and pa.types.is_list(wanted):
-        return inside(paths.ELEMENT, _fields(given.value_type, wanted.value_type))
-    if pa.types.is_map(given) and pa.types.is_map(wanted):
-        return inside(paths.VALUE, _fields(given.item_type, wanted.item_type))
-    if not (pa.types.is_struct(given) and pa.types.is_struct(wanted) and wanted.num_fields):
+    if pa.types.is_list(source) and pa.types.is_list(target):
+        return inside(paths.ELEMENT, _fields(source.value_type, target.value_type))
+    if pa.types.is_map(source) and pa.types.is_map(target):
+        return inside(paths.VALUE, _fields(source.item_type, target.item_type))
+    if not (pa.types.is_struct(source) and pa.types.is_struct(target) and target.num_fields):
         return EVERYTHING
-    found = selection(pa.schema(list(given)), pa.schema(list(wanted)))
-    whole = len(found) == given.num_fields and all(fields == EVERYTHING for fields in found.values())
-    return EVERYTHING if whole else Fields(found)
+    selected = selection(pa.schema(list(source)), pa.schema(list(target)))
+    whole = len(selected) == source.num_fields and all(fields == EVERYTHING for fields in selected.values())
+    return EVERYTHING if whole else Fields(selected)
 
 
-def overridden(given: pa.Schema, types: dict[str, pa.DataType]) -> pa.Schema:
+def overridden(schema: pa.Schema, types: dict[str, pa.DataType]) -> pa.Schema:
     """Return a schema with the types of some columns replaced.
 
     Raises
@@ -106,15 +106,15 @@ def overridden(given: pa.Schema, types: dict[str, pa.DataType]) -> pa.Schema:
     OptionError
         If a column does not exist.
     """
-    positions = {_position(given, name): data_type for name, data_type in types.items()}
-    return pa.schema([f.with_type(positions[i]) if i in positions else f for i, f in enumerate(given)])
+    positions = {_position(schema, name): data_type for name, data_type in types.items()}
+    return pa.schema([f.with_type(positions[i]) if i in positions else f for i, f in enumerate(schema)])
 
 
-def _position(given: pa.Schema, name: str) -> int:
-    names: list[str] = given.names
+def _position(schema: pa.Schema, name: str) -> int:
+    names: list[str] = schema.names
     if name in names:
         return names.index(name)
-    matching = [i for i, other in enumerate(names) if other.lower() == name.lower()]
+    matching = [i for i, column in enumerate(names) if column.lower() == name.lower()]
     if len(matching) == 1:
         return matching[0]
     near = get_close_matches(name, names, n=1, cutoff=0.5)
@@ -122,36 +122,37 @@ def _position(given: pa.Schema, name: str) -> int:
     raise OptionError(f"schema: there is no column {name!r} in this read.{hint} It has: {', '.join(names)}.")
 
 
-def _converter(given: pa.Field, wanted: pa.Field, where: str) -> Convert:
-    convert = _value_converter(given.type, wanted.type, where)
-    if wanted.nullable:
+def _converter(source: pa.Field, target: pa.Field, column: str) -> Convert:
+    convert = _value_converter(source.type, target.type, column)
+    if target.nullable:
         return convert
 
     def without_nulls(array: pa.Array) -> pa.Array:
         if array.null_count:
-            raise UndecodableValueError(f"column {where} has nulls, but schema has it NOT NULL; read it as a nullable column")
+            raise UndecodableValueError(f"column {column} has nulls, but schema has it NOT NULL; read it as a nullable column")
         return convert(array)
 
     return without_nulls
 
 
-def _value_converter(given: pa.DataType, wanted: pa.DataType, where: str) -> Convert:
-    if given.equals(wanted) and _same_nullability(given, wanted):
+def _value_converter(source: pa.DataType, target: pa.DataType, column: str) -> Convert:
+    if source.equals(target) and _same_nullability(source, target):
         return _unchanged
     for is_kind, build in _NESTED:
-        if is_kind(given) and is_kind(wanted):
-            return build(given, wanted, where)
-    if _is_number(wanted) and (given == pa.string() or pa.types.is_decimal(given) or _decimal_of_integer(given, wanted)):
-        return _number(wanted, where)
-    if given.equals(wanted) or wanted in _WIDER.get(given, ()):
-        return _cast(wanted)
-    raise OptionError(f"schema: {where} is {_name(given)}, which can't be converted to {_name(wanted)}")
+        if is_kind(source) and is_kind(target):
+            return build(source, target, column)
+    if _is_number(target) and (source == pa.string() or pa.types.is_decimal(source) or _decimal_of_integer(source, target)):
+        return _number(target, column)
+    if source.equals(target) or target in _WIDER.get(source, ()):
+        return _cast(target)
+    raise OptionError(f"schema: {column} is {_name(source)}, which can't be converted to {_name(target)}")
 
 
-def _same_nullability(one: pa.DataType, other: pa.DataType) -> bool:
+def _same_nullability(left_type: pa.DataType, right_type: pa.DataType) -> bool:
     return all(
-        one.field(i).nullable == other.field(i).nullable and _same_nullability(one.field(i).type, other.field(i).type)
-        for i in range(one.num_fields)
+        left_type.field(i).nullable == right_type.field(i).nullable
+        and _same_nullability(left_type.field(i).type, right_type.field(i).type)
+        for i in range(left_type.num_fields)
     )
 
 
@@ -159,8 +160,8 @@ def _unchanged(array: pa.Array) -> pa.Array:
     return array
 
 
-def _decimal_of_integer(given: pa.DataType, wanted: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(given) and pa.types.is_decimal(wanted))
+def _decimal_of_integer(source: pa.DataType, target: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(source) and pa.types.is_decimal(target))
 
 
 def _is_number(data_type: pa.DataType) -> bool:
@@ -174,13 +175,13 @@ def _name(data_type: pa.DataType) -> str:
         return str(data_type)
 
 
-def _cast(wanted: pa.DataType) -> Convert:
-    return lambda array: array.cast(wanted)
+def _cast(target: pa.DataType) -> Convert:
+    return lambda array: array.cast(target)
 
 
-def _number(wanted: pa.DataType, where: str) -> Convert:
+def _number(target: pa.DataType, column: str) -> Convert:
     """Convert numbers, or numbers in text, to numbers that may be too narrow for some."""
-    scale = wanted.scale if pa.types.is_decimal(wanted) else 0
+    scale = target.scale if pa.types.is_decimal(target) else 0
 
     def convert(array: pa.Array) -> pa.Array:
         text = array.cast(pa.string())
@@ -188,21 +189,21 @@ def _number(wanted: pa.DataType, where: str) -> Convert:
         plain = pc.all(pc.match_substring_regex(text, r"^-?[0-9]+(\.[0-9]+)?$")).as_py() is not False
         if plain and longest + scale <= _DIGITS:  # beyond, Arrow overflows without an error
             try:
-                return text.cast(wanted)
+                return text.cast(target)
             except pa.ArrowInvalid:
                 pass  # trailing zeros beyond its scale, or a value that the error names
-        return pa.array([_exact(t, wanted, where) for t in text.to_pylist()], wanted)
+        return pa.array([_exact(t, target, column) for t in text.to_pylist()], target)
 
     return convert
 
 
-def _exact(text: str | None, wanted: pa.DataType, where: str) -> Decimal | int | None:
+def _exact(text: str | None, target: pa.DataType, column: str) -> Decimal | int | None:
     """Return the number of a text, unchanged in value."""
     if text is None:
         return None
-    decimal = pa.types.is_decimal(wanted)
-    scale = wanted.scale if decimal else 0
-    limit = 10**wanted.precision if decimal else 1 << (wanted.bit_width - 1)
+    decimal = pa.types.is_decimal(target)
+    scale = target.scale if decimal else 0
+    limit = 10**target.precision if decimal else 1 << (target.bit_width - 1)
     try:
         number = Decimal(text)
         if number.is_finite() and (not number or abs(number.adjusted()) <= _DIGITS):
@@ -212,19 +213,19 @@ def _exact(text: str | None, wanted: pa.DataType, where: str) -> Decimal | int |
                     return number.quantize(Decimal(1).scaleb(-scale)) if decimal else int(number)
     except InvalidOperation:
         pass
-    shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
-    raise UndecodableValueError(f"column {where}: {shown} does not fit {_name(wanted)}, its type in schema; use another type")
+    excerpt = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    raise UndecodableValueError(f"column {column}: {excerpt} does not fit {_name(target)}, its type in schema; use another type")
 
 
-def _struct(given: pa.StructType, wanted: pa.StructType, where: str) -> Convert:
-    fields = pa.schema(list(given))
-    positions = [_position(fields, f.name) for f in wanted]
-    converters = [_converter(given.field(i), f, f"{where}.{f.name}") for i, f in zip(positions, wanted, strict=True)]
+def _struct(source: pa.StructType, target: pa.StructType, column: str) -> Convert:
+    fields = pa.schema(list(source))
+    positions = [_position(fields, f.name) for f in target]
+    converters = [_converter(source.field(i), f, f"{column}.{f.name}") for i, f in zip(positions, target, strict=True)]
 
     def convert(array: pa.Array) -> pa.Array:
         present = array.is_valid()
         children = []
-        for i, field_, change in zip(positions, wanted, converters, strict=True):
+        for i, field_, change in zip(positions, target, converters, strict=True):
             child = pc.struct_field(array, i)
             if not field_.nullable and array.null_count:  # a field that must not be null is null where its struct is
                 changed = change(child.filter(present))
@@ -232,7 +233,7 @@ def _struct(given: pa.StructType, wanted: pa.StructType, where: str) -> Convert:
             else:
                 child = change(child)
             children.append(child)
-        return pa.StructArray.from_arrays(children, fields=list(wanted), mask=array.is_null())
+        return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
 
     return convert
 
@@ -243,25 +244,25 @@ def _spread(present: pa.Array) -> pa.Array:
     return pc.if_else(present, positions, None)
 
 
-def _list(given: pa.ListType, wanted: pa.ListType, where: str) -> Convert:
-    change = _converter(given.value_field, wanted.value_field, f"{where}[]")
+def _list(source: pa.ListType, target: pa.ListType, column: str) -> Convert:
+    change = _converter(source.value_field, target.value_field, f"{column}[]")
 
     def convert(array: pa.Array) -> pa.Array:
         offsets, first, last = _offsets(array)
-        return pa.ListArray.from_arrays(offsets, change(array.values.slice(first, last - first)), wanted, mask=_mask(array))
+        return pa.ListArray.from_arrays(offsets, change(array.values.slice(first, last - first)), target, mask=_mask(array))
 
     return convert
 
 
-def _map(given: pa.MapType, wanted: pa.MapType, where: str) -> Convert:
-    change_key = _converter(given.key_field, wanted.key_field, f"{where} (key)")
-    change_value = _converter(given.item_field, wanted.item_field, f"{where} (value)")
+def _map(source: pa.MapType, target: pa.MapType, column: str) -> Convert:
+    change_key = _converter(source.key_field, target.key_field, f"{column} (key)")
+    change_value = _converter(source.item_field, target.item_field, f"{column} (value)")
 
     def convert(array: pa.Array) -> pa.Array:
         offsets, first, last = _offsets(array)
         keys = change_key(array.keys.slice(first, last - first))
         items = change_value(array.items.slice(first, last - first))
-        return pa.MapArray.from_arrays(offsets, keys, items, wanted, mask=_mask(array))
+        return pa.MapArray.from_arrays(offsets, keys, items, target, mask=_mask(array))
 
     return convert
 

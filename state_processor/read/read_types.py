@@ -142,7 +142,7 @@ def read_type(column: pa.Field) -> ReadType | None:
     return ReadType(portable.restore(), *facts, left_out, byte_arrays)
 
 
-def with_read_types(schema: pa.Schema, states: StatesToRead, given: ColumnTypes = AS_WRITTEN) -> pa.Schema:
+def with_read_types(schema: pa.Schema, states: StatesToRead, column_types: ColumnTypes = AS_WRITTEN) -> pa.Schema:
     """Return the columns of a read with their types in their metadata.
 
     Columns of raw state have none, and of maps of Flink 2.0, whose types the savepoint does not contain. States of PyFlink have
@@ -151,7 +151,7 @@ def with_read_types(schema: pa.Schema, states: StatesToRead, given: ColumnTypes 
     described = {name: merged_description(variants) for name, variants in states.variants.items()}
     if not described or any(map(_lacks_type, described.values())):
         return schema
-    python = {name: given.python_type(name) for name in described}
+    python = {name: column_types.python_type(name) for name in described}
     typed = {n: s if (type_ := python[n]) is None else _of_job(s, type_) for n, s in described.items()}
     arrays = frozenset(name for name in described if is_python_state(name) and python[name] is None)
     types: dict[str, ReadType] = {}
@@ -178,9 +178,9 @@ def typed_schema(scan: StateScan) -> pa.Schema:
     return with_read_types(scan.schema, states, ReadPlan.of(scan.source.read).types)
 
 
-def with_metadata_of(schema: pa.Schema, given: pa.Schema) -> pa.Schema:
+def with_metadata_of(schema: pa.Schema, typed: pa.Schema) -> pa.Schema:
     """Return a schema with the types that the columns of the same names have in another schema."""
-    types = {f.name: f.metadata[METADATA] for f in given if f.metadata and METADATA in f.metadata}
+    types = {f.name: f.metadata[METADATA] for f in typed if f.metadata and METADATA in f.metadata}
     return pa.schema([f.with_metadata({**(f.metadata or {}), METADATA: types[f.name]}) if f.name in types else f for f in schema])
 
 
@@ -189,13 +189,13 @@ def merged_description(variants: Sequence[StateDescription]) -> StateDescription
     return reduce(_merged, variants)
 
 
-def _merged(one: StateDescription, other: StateDescription) -> StateDescription:
-    found = {}
-    for role in one.serializers.keys() & other.serializers.keys():
-        snapshot = merged(one.serializers[role].snapshot(), other.serializers[role].snapshot())
+def _merged(first: StateDescription, second: StateDescription) -> StateDescription:
+    serializers = {}
+    for role in first.serializers.keys() & second.serializers.keys():
+        snapshot = merged(first.serializers[role].snapshot(), second.serializers[role].snapshot())
         if snapshot is not None:
-            found[role] = snapshot.restore_serializer()
-    return one.with_serializers(**found)
+            serializers[role] = snapshot.restore_serializer()
+    return first.with_serializers(**serializers)
 
 
 def _of_job(state: StateDescription, type_: PythonType) -> StateDescription:

@@ -55,8 +55,8 @@ class Rows(Iterator[pa.RecordBatch]):
     def notes(self) -> tuple[str, ...]:
         """What the rows leave out, such as states of windows, and the time zones of their columns: the comments of columns."""
         comments = tuple(comments_of(self._schema).values())
-        others = [note for note in self._notes if not any(note in comment for comment in comments)]
-        return tuple(dict.fromkeys([*comments, *others]))
+        further = [note for note in self._notes if not any(note in comment for comment in comments)]
+        return tuple(dict.fromkeys([*comments, *further]))
 
     def __iter__(self) -> Rows:
         if self._is_at_end:
@@ -146,8 +146,8 @@ class Rows(Iterator[pa.RecordBatch]):
             rows = next(self._batches()).slice(0, _FIRST_ROWS + 1).to_pylist()
         except StateProcessorError as error:
             return f"\n{error}"
-        more = "…" if len(rows) > _FIRST_ROWS else ""
-        return "\n".join(["", table(self._schema.names, rows[:_FIRST_ROWS]), *([more] if more else [])])
+        rest = "…" if len(rows) > _FIRST_ROWS else ""
+        return "\n".join(["", table(self._schema.names, rows[:_FIRST_ROWS]), *([rest] if rest else [])])
 
     def _started(self) -> Iterator[pa.RecordBatch]:
         if self._iterated is not None:

@@ -131,12 +131,12 @@ class StateScan:
         """Open a snapshot, and a state in it."""
         return cls.of(request.find(SnapshotAccess.among(request.options).open(path)), request)
 
-    def read(self, wanted: pa.Schema | None = None, keys: frozenset[Any] | None = None) -> Iterator[pa.RecordBatch]:
+    def read(self, schema: pa.Schema | None = None, keys: frozenset[Any] | None = None) -> Iterator[pa.RecordBatch]:
         """Read rows, lazily; at least one batch, which may be empty.
 
         Parameters
         ----------
-        wanted
+        schema
             The columns and fields to decode. All other columns, and other fields of structs, are skipped.
         keys
             Only rows of these keys are needed; ``None`` for all. See :meth:`narrowing_keys`.
@@ -146,7 +146,7 @@ class StateScan:
         MissingFileError
             The directory has another snapshot since the state was opened.
         """
-        context, batches = self.context.copy(), self._batches(wanted, keys)
+        context, batches = self.context.copy(), self._batches(schema, keys)
         while (batch := context.run(next, batches, None)) is not None:
             yield batch
             del batch  # before the next one is decoded
@@ -155,13 +155,13 @@ class StateScan:
         """Return the number of rows. Of columns, only the first is decoded."""
         return sum(batch.num_rows for batch in self.read(pa.schema([self.schema.field(0)])))
 
-    def _batches(self, wanted: pa.Schema | None, keys: frozenset[Any] | None) -> Iterator[pa.RecordBatch]:
+    def _batches(self, schema: pa.Schema | None, keys: frozenset[Any] | None) -> Iterator[pa.RecordBatch]:
         self.stored.snapshot.check_plan()
         reader = self.reader
         if keys is not None:
             options = replace(self.source.read, keys=tuple(keys))
             reader = open_state(self.stored, self.source.state, self.source.kind, options)
-        projected = ProjectedReader.of(reader, self.schema if wanted is None else wanted)
+        projected = ProjectedReader.of(reader, self.schema if schema is None else schema)
         empty = True
         watched = partial(progress, doing="reading")
         for batch in read_all(projected.reader.splits, projected.read, self.stored.snapshot.threads, watched):
@@ -215,14 +215,14 @@ def evolving_types(schema: Any) -> tuple[dict[str, PortableType], Any]:
     return types, {name: t for name, t in schema.items() if name not in types}
 
 
-def arrow_schema(schema: pa.Schema | Mapping[str, pa.DataType], given: pa.Schema) -> pa.Schema:
+def arrow_schema(schema: pa.Schema | Mapping[str, pa.DataType], read_schema: pa.Schema) -> pa.Schema:
     """Return the schema to deliver.
 
     Parameters
     ----------
     schema
         The user's argument.
-    given
+    read_schema
         The schema of the state.
 
     Raises
@@ -231,13 +231,13 @@ def arrow_schema(schema: pa.Schema | Mapping[str, pa.DataType], given: pa.Schema
         If the argument is neither a schema nor a mapping of names to types, or names an unknown column.
     """
     if isinstance(schema, pa.Schema):
-        return with_comments_of(schema, given)
+        return with_comments_of(schema, read_schema)
     if not isinstance(schema, Mapping):
         raise OptionError(f"schema={schema!r}: expected a pyarrow.Schema, or a mapping of column names to types")
     for name, data_type in schema.items():
         if not isinstance(data_type, pa.DataType):
             raise OptionError(f"schema: the type of {name!r} is {data_type!r}; expected a type of Types or of pyarrow")
-    return overridden(given, dict(schema))
+    return overridden(read_schema, dict(schema))
 
 
 def columns_of(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:

@@ -86,17 +86,17 @@ class SizeReport:
             raise OptionError(f"top={top!r}: expected a number of rows, or None for all")
         if kind == "key" and operator is None:
             raise OptionError(f"{spelled('by', 'key')}: name the operator, since operators have keys of different types")
-        found = snapshot.metadata.operators
+        operators = snapshot.metadata.operators
         if operator is not None:
-            found = (find_operator(snapshot, operator.uid, operator.uid_hash),)
+            operators = (find_operator(snapshot, operator.uid, operator.uid_hash),)
         parts = [
             SizePart(sizes, o.uid, o.operator_id, split, kind, top or 1 << 62)
-            for o in found
+            for o in operators
             for sizes in (KeyedSizes(StoredOperator(snapshot, o)),)
             for split in parts_for(sizes.splits_of_keys if kind == "key" else sizes.splits, threads)
         ]
         if operator is not None and not parts:
-            raise NotFoundError(f"{operator_label(found[0])} has no keyed state")
+            raise NotFoundError(f"{operator_label(operators[0])} has no keyed state")
         return cls(kind, top, parts)
 
     def measured(self, threads: int | None) -> pa.Table:
@@ -108,8 +108,8 @@ class SizeReport:
     def merged(self, tables: Iterable[pa.Table]) -> pa.Table:
         """Return the report from the tables of its parts."""
         if self.by == "key":
-            found = list(tables)
-            return largest(pa.concat_tables(found, promote_options="permissive"), self.top) if found else _NO_KEYS.empty_table()
+            sizes = list(tables)
+            return largest(pa.concat_tables(sizes, promote_options="permissive"), self.top) if sizes else _NO_KEYS.empty_table()
         names = [*_OPERATOR, *_GROUPED[self.by]]
         schema = pa.schema([*(pa.field(n, pa.string()) for n in _OPERATOR), *PLACES])
         summed, parts = _summed([schema.empty_table()], names), iter(tables)

@@ -82,15 +82,15 @@ def list_snapshots(
     access = SnapshotAccess.of(**options)
     if not check:
         check_given(options, FINDING, f"with {spelled('check', True)}: set that")
-    found = searched(directory, depth, access)
-    snapshots = checked(found.snapshots, access) if check else found.snapshots
-    return recovering(snapshots, high_availability, found.pointers, access)
+    discovery = searched(directory, depth, access)
+    snapshots = checked(discovery.snapshots, access) if check else discovery.snapshots
+    return recovering(snapshots, high_availability, discovery.pointers, access)
 
 
 def recovering(
     snapshots: Iterable[SnapshotInfo],
     high_availability: str | PathLike[str] | None,
-    found: Iterable[str],
+    pointer_files: Iterable[str],
     access: SnapshotAccess,
 ) -> list[SnapshotInfo]:
     """Return the snapshots, with the ones marked that recovering jobs take.
@@ -101,7 +101,7 @@ def recovering(
         The snapshots.
     high_availability
         A file of high availability, or a directory with such files.
-    found
+    pointer_files
         Files of high availability that are used by default.
     access
         Options of opening files.
@@ -109,7 +109,7 @@ def recovering(
     if high_availability is not None:
         return with_recovery(list(snapshots), find_pointers(fspath(high_availability), access.storage()))
     pointers = []
-    for path in found:
+    for path in pointer_files:
         try:
             pointers.append(read_pointer(path, access.storage()))
         except StateProcessorError as problem:
@@ -119,10 +119,10 @@ def recovering(
 
 def searched(directory: str | PathLike[str], depth: int, access: SnapshotAccess) -> Discovery:
     """Return what :func:`discovered` returns; the log names directories that were too deep."""
-    found = discovered(directory, depth, access)
-    if found.unsearched:
-        _LOG.warning("%s", unsearched_text(found, depth, spelled("depth", depth + 1)))
-    return found
+    discovery = discovered(directory, depth, access)
+    if discovery.unsearched:
+        _LOG.warning("%s", unsearched_text(discovery, depth, spelled("depth", depth + 1)))
+    return discovery
 
 
 def discovered(directory: str | PathLike[str], depth: int, access: SnapshotAccess) -> Discovery:
@@ -135,17 +135,19 @@ def checked(snapshots: list[SnapshotInfo], access: SnapshotAccess) -> Iterator[S
     return (replace(s, **_completeness(access, s.path)) if s.is_complete is None else s for s in snapshots)
 
 
-def snapshots_table(found: Iterable[SnapshotInfo]) -> pa.Table:
+def snapshots_table(snapshots: Iterable[SnapshotInfo]) -> pa.Table:
     """Return a table of snapshots; see :func:`state_processor.arrow.snapshots`."""
-    return pa.Table.from_pylist([{_RENAMED.get(k, k): v for k, v in asdict(info).items()} for info in found], _SCHEMA)
+    return pa.Table.from_pylist([{_RENAMED.get(k, k): v for k, v in asdict(info).items()} for info in snapshots], _SCHEMA)
 
 
-def unsearched_text(found: Discovery, depth: int, advice: str) -> str:
+def unsearched_text(discovery: Discovery, depth: int, advice: str) -> str:
     """Return the text for directories that were not searched: how many, the first, and the ``advice`` that searches them."""
-    number = len(found.unsearched)
+    number = len(discovery.unsearched)
     levels = "1 level" if depth == 1 else f"{depth} levels"
-    what = f"1 directory more than {levels} down was" if number == 1 else f"{number} directories more than {levels} down were"
-    return f"{what} not searched, such as {min(found.unsearched)}; {advice} searches deeper"
+    directories = (
+        f"1 directory more than {levels} down was" if number == 1 else f"{number} directories more than {levels} down were"
+    )
+    return f"{directories} not searched, such as {min(discovery.unsearched)}; {advice} searches deeper"
 
 
 def _completeness(access: SnapshotAccess, path: str) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class KnownStates:
         """Return the state for pickling; what many subtasks register alike is in it once."""
         alike: dict[bytes, StateDescription] = {}
         try:
-            states = {name: [alike.setdefault(dumps(s), s) for s in found] for name, found in self.states.items()}
+            states = {name: [alike.setdefault(dumps(s), s) for s in variants] for name, variants in self.states.items()}
         except (PicklingError, AttributeError, TypeError):  # classes that Spark's pickler knows better
             states = self.states
         return {**vars(self), "states": states}
@@ -62,18 +62,18 @@ def known_states(options: SourceOptions, stored: StoredOperator) -> KnownStates 
     if options.kind in RAW_KINDS:
         return None
     states, unread = stored.survey(options.state)
-    asked = {name: found for name, found in states.items() if options.state in (None, name) or options.read.python_types}
+    asked = {name: variants for name, variants in states.items() if options.state in (None, name) or options.read.python_types}
     return None if unread or not asked else KnownStates(stored.snapshot.digest, stored.operator.operator_id, asked)
 
 
-def open_operator(options: SourceOptions, known: KnownStates | None = None) -> StoredOperator:
+def open_operator(options: SourceOptions, cached: KnownStates | None = None) -> StoredOperator:
     """Open the snapshot, and find the operator that the options name.
 
     Parameters
     ----------
     options
         The options.
-    known
+    cached
         The operator's states, if they were read before. Those of another snapshot or operator are not used.
 
     Raises
@@ -86,9 +86,9 @@ def open_operator(options: SourceOptions, known: KnownStates | None = None) -> S
     if options.operator is None:
         raise OptionError(f"no operator: name it by {spelled('uid')}, or by {spelled('uid_hash')} if its uid is unknown")
     stored = StoredOperator.find(options.access.open(options.path), options.operator.uid, options.operator.uid_hash)
-    if known is None or (known.digest, known.operator) != (stored.snapshot.digest, stored.operator.operator_id):
+    if cached is None or (cached.digest, cached.operator) != (stored.snapshot.digest, stored.operator.operator_id):
         return stored
-    return replace(stored, known=(known.states, []))
+    return replace(stored, known=(cached.states, []))
 
 
 def find_reader(options: SourceOptions, stored: StoredOperator) -> SelectableStateReader:
@@ -111,10 +111,10 @@ def find_reader(options: SourceOptions, stored: StoredOperator) -> SelectableSta
         If a type declares nanoseconds, and the options do not say how to read them.
     """
     read = StatesToRead.find(stored, options.state, options.kind)
-    states = [state for found in read.variants.values() for state in found]
-    where = stored.label if options.state is None else f"state {options.state!r} of {stored.label}"
-    check_effects(options.given, read.kind, EFFECTIVE_OPTIONS, where)
-    check_time_to_live(options.given, where, has_ttl=any(state.has_ttl for state in states))
+    states = [state for variants in read.variants.values() for state in variants]
+    place = stored.label if options.state is None else f"state {options.state!r} of {stored.label}"
+    check_effects(options.given, read.kind, EFFECTIVE_OPTIONS, place)
+    check_time_to_live(options.given, place, has_ttl=any(state.has_ttl for state in states))
     if options.read.python_types:
         check_known(options.read.python_types, stored.survey()[0], stored.label)
     if read.note:
@@ -145,7 +145,7 @@ class ProjectedReader:
     projection: Projection
 
     @classmethod
-    def of(cls, reader: SelectableStateReader, wanted: pa.Schema) -> ProjectedReader:
+    def of(cls, reader: SelectableStateReader, schema: pa.Schema) -> ProjectedReader:
         """Return a reader of the columns of a schema. What it leaves out, fields of structs too, is skipped, not decoded.
 
         Raises
@@ -153,23 +153,23 @@ class ProjectedReader:
         OptionError
             If a column does not exist, or can't be converted.
         """
-        whole = cls(reader, Projection(reader.schema, wanted))
-        selected = reader.select(selection(reader.schema, wanted))
-        return whole if selected.schema.equals(reader.schema) else cls(selected, Projection(selected.schema, wanted))
+        whole = cls(reader, Projection(reader.schema, schema))
+        selected = reader.select(selection(reader.schema, schema))
+        return whole if selected.schema.equals(reader.schema) else cls(selected, Projection(selected.schema, schema))
 
     def read(self, split: Any) -> Iterator[pa.RecordBatch]:
         """Read the rows of one part."""
         return map(self.projection.apply, self.reader.read(split))
 
 
-def refuse_nanoseconds(schema: pa.Schema, where: str) -> None:
+def refuse_nanoseconds(schema: pa.Schema, place: str) -> None:
     """Refuse columns that Spark's timestamps, which end at microseconds, may not hold.
 
     Parameters
     ----------
     schema
         The columns of a read, with what their types declare.
-    where
+    place
         The operator and the state, for the message.
 
     Raises
@@ -177,10 +177,10 @@ def refuse_nanoseconds(schema: pa.Schema, where: str) -> None:
     UndecodableValueError
         If there is one.
     """
-    found = [path for field in schema for path in _paths(field.name, field.type)]
-    if found:
+    paths = [path for field in schema for path in _paths(field.name, field.type)]
+    if paths:
         raise UndecodableValueError(
-            f"{where}: the type of column {' and of '.join(map(repr, found))} has nanoseconds. Spark's timestamps "
+            f"{place}: the type of column {' and of '.join(map(repr, paths))} has nanoseconds. Spark's timestamps "
             f"can't hold them; read with {spelled('nanos', 'string')} (text with all digits), {spelled('nanos', 'truncate')} "
             f"(cuts them off), or {spelled('nanos', 'check')} if all values are whole microseconds"
         )

@@ -88,8 +88,8 @@ class FlinkSavepointChangesDataSource(SnapshotDataSource):
         """Return the columns of the changes, as the newest whole checkpoint describes the state."""
         options, _ = self._stream_options()
         newest, snapshot = CheckpointSeries(options.path, options.access).open_newest()
-        found = StepReader.open(Step(None, newest), None, snapshot, _state(options))
-        return spark_schema(stream_schema(found.schema, with_before=options.before))
+        reader = StepReader.open(Step(None, newest), None, snapshot, _state(options))
+        return spark_schema(stream_schema(reader.schema, with_before=options.before))
 
     @asked_by_spark()
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -154,14 +154,14 @@ class ChangesReader(DataSourceStreamReader):
         """Return the place in front of the first micro-batch."""
         return self._offset({_CHECKPOINT: None, _STARTING: self._options.starting_checkpoint})
 
-    def _begin(self, found: Sequence[Checkpoint]) -> Checkpoint | None:
+    def _begin(self, checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
         """Return the one of the whole checkpoints that a new query starts after; ``None`` in front of everything."""
         start = self._options.starting_checkpoint
         if start == SNAPSHOT:
             return None
-        if not found:
+        if not checkpoints:
             raise self._series.nothing_whole()
-        return {LATEST: found[-1], EARLIEST: found[0]}.get(start) or self._series.of_id(int(start), found)
+        return {LATEST: checkpoints[-1], EARLIEST: checkpoints[0]}.get(start) or self._series.of_id(int(start), checkpoints)
 
     @asked_by_spark()
     def latestOffset(self) -> Offset:  # type: ignore[override]  # noqa: N802
@@ -169,14 +169,14 @@ class ChangesReader(DataSourceStreamReader):
         start: Offset | None = getattr(self, "_position", None)
         if start is not None:
             return self._next(start, None, None)
-        found = self._series.whole()
-        if not found:
+        checkpoints = self._series.whole()
+        if not checkpoints:
             raise MissingFileError(f"{self._options.path} does not have a whole checkpoint any more")
         last: Offset | None = getattr(self, "_last", None)
-        if last is None or _position(last) != found[-1]:
-            offset: Offset = {_CHECKPOINT: found[-1].as_json(), _SINCE: [c.as_json() for c in found[:-1]]}
+        if last is None or _position(last) != checkpoints[-1]:
+            offset: Offset = {_CHECKPOINT: checkpoints[-1].as_json(), _SINCE: [c.as_json() for c in checkpoints[:-1]]}
             with suppress(NotFoundError):  # a query that was started before does not need it
-                begin = self._begin(found)
+                begin = self._begin(checkpoints)
                 offset[_BEGIN] = None if begin is None else begin.as_json()
             self._last = last = self._offset(offset)
         return last
@@ -192,8 +192,8 @@ class ChangesReader(DataSourceStreamReader):
         chosen: Sequence[Checkpoint] = ()
         after = self._series.after(position)
         if target is None or position is None or target in after or target.is_after(position):
-            found = _until(target, after)
-            chosen = found[-1:] if position is None else _ascending(found[:limit])
+            checkpoints = _until(target, after)
+            chosen = checkpoints[-1:] if position is None else _ascending(checkpoints[:limit])
         if not chosen and is_first and position is not None:
             chosen = (position,)
         if not chosen:
@@ -243,14 +243,14 @@ class ChangesReader(DataSourceStreamReader):
         return planned[2]
 
     def _plan(self, batch: _Batch) -> list[InputPartition]:
-        found: list[InputPartition] = []
+        partitions: list[InputPartition] = []
         for reader in self._steps(batch):
             Projection(reader.schema, arrow_schema_of(self._schema))  # a mismatch is found before a task starts
             if reader.step.before is None and reader.is_empty():
-                found.append(ChangesPartition(reader, None))
+                partitions.append(ChangesPartition(reader, None))
             else:
-                found += [ChangesPartition(reader, group) for group in grouped(reader.splits(), self._options.split_size)]
-        return found
+                partitions += [ChangesPartition(reader, group) for group in grouped(reader.splits(), self._options.split_size)]
+        return partitions
 
     def _steps(self, batch: _Batch) -> list[StepReader]:
         if not batch.checkpoints:
@@ -289,26 +289,26 @@ class ChangesReader(DataSourceStreamReader):
 
 
 def _position(offset: Mapping[str, Any], name: str = _CHECKPOINT) -> Checkpoint | None:
-    found = offset[name]
-    return None if found is None else Checkpoint.of_json(found)
+    position = offset[name]
+    return None if position is None else Checkpoint.of_json(position)
 
 
-def _until(target: Checkpoint | None, found: list[Checkpoint]) -> list[Checkpoint]:
+def _until(target: Checkpoint | None, checkpoints: list[Checkpoint]) -> list[Checkpoint]:
     """Return the checkpoints up to a target. If they are gone, return the first one after it."""
     if target is None:
-        return found
-    if target in found:
-        return found[: found.index(target) + 1]
-    return [c for c in found if not c.is_after(target)] or found[:1]
+        return checkpoints
+    if target in checkpoints:
+        return checkpoints[: checkpoints.index(target) + 1]
+    return [c for c in checkpoints if not c.is_after(target)] or checkpoints[:1]
 
 
-def _ascending(found: Sequence[Checkpoint]) -> Sequence[Checkpoint]:
+def _ascending(checkpoints: Sequence[Checkpoint]) -> Sequence[Checkpoint]:
     """Return the checkpoints in front of the first one with a lower number: a sink orders a micro-batch by numbers.
 
     Numbers go back where a job is restored from an earlier checkpoint.
     """
-    back = (i for i, (earlier, later) in enumerate(pairwise(found), 1) if later.checkpoint_id <= earlier.checkpoint_id)
-    return found[: next(back, len(found))]
+    back = (i for i, (earlier, later) in enumerate(pairwise(checkpoints), 1) if later.checkpoint_id <= earlier.checkpoint_id)
+    return checkpoints[: next(back, len(checkpoints))]
 
 
 def _batch(start: Offset, end: Offset) -> _Batch:

@@ -97,24 +97,24 @@ def register_for_reader(spark: SparkSession) -> None:
 
 def _register_formats(spark: SparkSession, allow_serializers: str | Iterable[str] | None, settings: Mapping[str, Any]) -> None:
     with _LOCK:
-        known = _SESSIONS.get(spark)
-        if known is not None and allow_serializers is None and settings in ({}, known.settings):
+        formats = _SESSIONS.get(spark)
+        if formats is not None and allow_serializers is None and settings in ({}, formats.settings):
             return
         allowed = allowed_modules(
             (*allowed_modules(start_configuration(spark, ALLOWED_CONF)), *allowed_modules(allow_serializers or ()))
         )
-        if known is not None and allow_serializers is None:
-            allowed = known.allowed
-        settings = settings or (known.settings if known else {})
-        if known is not None and (known.allowed, known.settings) == (allowed, settings):
+        if formats is not None and allow_serializers is None:
+            allowed = formats.allowed
+        settings = settings or (formats.settings if formats else {})
+        if formats is not None and (formats.allowed, formats.settings) == (allowed, settings):
             return
         raise_errors_of_tasks()
         send_package(spark)
         attributes = {n: v for n, v in (("allowed", allowed), ("spark_settings", settings)) if v}
-        is_found = known is None and not attributes and _are_found(spark)
+        is_found = formats is None and not attributes and _are_found(spark)
         for source in () if is_found else _SOURCES:
             _register(spark, _variant(source, source.name(), **attributes) if attributes else source)
-        _SESSIONS[spark] = _Formats(allowed, settings, known.of_reads if known else [])
+        _SESSIONS[spark] = _Formats(allowed, settings, formats.of_reads if formats else [])
 
 
 def _are_found(spark: SparkSession) -> bool:
@@ -155,14 +155,14 @@ def format_of_read(
     """
     settings = dict(storage_options or {})
     with _LOCK:
-        known = _SESSIONS[spark].of_reads
-        for format_ in known:
+        formats = _SESSIONS[spark].of_reads
+        for format_ in formats:
             same = format_.source is source and format_.label == label and format_.code.content == code.content
             if same and format_.storage_options == settings:
                 return format_.name
         name = f"{source.name()}-{next(_NUMBERS)} {label}"
         spark.dataSource.register(_variant(source, name, code=code, storage_options=settings))
-        known.append(_FormatOfRead(name, source, label, code, settings))
+        formats.append(_FormatOfRead(name, source, label, code, settings))
     return name
 
 

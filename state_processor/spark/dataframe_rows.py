@@ -87,8 +87,8 @@ class SparkRows:
         key = f.xxhash64(*(identity(self.frame, c) for c in columns)) if columns else f.lit(0).cast("long")
         by_hash = self.frame.withColumn(HASH, key).repartition(HASH).sortWithinPartitions(HASH)
         step = OnKeys(named_later(operation), combines)
-        given = self.schema.append(pa.field(HASH, pa.int64()))
-        return SparkRows(by_hash, PartitionTask(given, (step,), _result(operation, self.schema)))
+        hashed_schema = self.schema.append(pa.field(HASH, pa.int64()))
+        return SparkRows(by_hash, PartitionTask(hashed_schema, (step,), _result(operation, self.schema)))
 
     def numbered(self, name: str) -> SparkRows:
         """Return the rows with numbers that grow in their order, in another column."""
@@ -99,7 +99,7 @@ class SparkRows:
         with unwrap_spark_errors():
             return SparkRows(self.frame.localCheckpoint())
 
-    def without(self, columns: Sequence[str], others: SparkRows, other_columns: Sequence[str]) -> SparkRows:
+    def without(self, columns: Sequence[str], later_rows: SparkRows, other_columns: Sequence[str]) -> SparkRows:
         """Return the rows whose key does not occur in other rows.
 
         Raises
@@ -108,21 +108,23 @@ class SparkRows:
             If the columns can't be compared.
         """
         pairs = list(zip(columns, other_columns, strict=True))
-        for column, other in pairs:
-            check_comparable(self.schema.field(column).type, other, others.schema.field(other).type)
-        later = others.frame.select(*(identity(others.frame, c).alias(f"_later_{i}") for i, c in enumerate(other_columns)))
+        for column, later_column in pairs:
+            check_comparable(self.schema.field(column).type, later_column, later_rows.schema.field(later_column).type)
+        later = later_rows.frame.select(
+            *(identity(later_rows.frame, c).alias(f"_later_{i}") for i, c in enumerate(other_columns))
+        )
         same = [identity(self.frame, c) == f.col(f"_later_{i}") for i, c in enumerate(columns)]
         return SparkRows(self.frame.join(later, same, "left_anti"))
 
     def with_matches(
-        self, name: str, key: Sequence[str], others: SparkRows, other_key: Sequence[str], matching_nulls: frozenset[int]
+        self, name: str, key: Sequence[str], opposite: SparkRows, other_key: Sequence[str], matching_nulls: frozenset[int]
     ) -> SparkRows:
         """Return rows with the number of other rows that have the same key."""
-        rows, other = self.frame, others.frame
+        rows, opposite_frame = self.frame, opposite.frame
         for column in (column for i, column in enumerate(other_key) if i not in matching_nulls):
-            other = other.where(f.col(quoted(column)).isNotNull())
-        same = {f"__other_{i}": identity(other, column) for i, column in enumerate(other_key)}
-        counts = other.select(*(column.alias(c) for c, column in same.items())).groupBy(*same)
+            opposite_frame = opposite_frame.where(f.col(quoted(column)).isNotNull())
+        same = {f"__other_{i}": identity(opposite_frame, column) for i, column in enumerate(other_key)}
+        counts = opposite_frame.select(*(column.alias(c) for c, column in same.items())).groupBy(*same)
         counted = counts.agg(f.count("*").cast("int").alias(name))
         matches = [identity(rows, column).eqNullSafe(f.col(c)) for column, c in zip(key, same, strict=True)]
         joined = rows.join(counted, matches, "left") if matches else rows.join(counted, how="left")
@@ -138,7 +140,7 @@ def _types_of(schema: pa.Schema) -> StructType:
     return with_types_of(spark_schema(schema), schema)
 
 
-def rows_of(spark: SparkSession, given: GivenRows) -> SparkRows:
+def rows_of(spark: SparkSession, source: GivenRows) -> SparkRows:
     """Return rows that a user gives: a DataFrame of Spark, pandas or Polars, or another stream of Arrow batches.
 
     Raises
@@ -146,12 +148,12 @@ def rows_of(spark: SparkSession, given: GivenRows) -> SparkRows:
     OptionError
         If it is something else, or Spark lacks a type for one of its columns.
     """
-    if isinstance(given, DataFrame):
-        return SparkRows(given)
-    table = as_table(given)
+    if isinstance(source, DataFrame):
+        return SparkRows(source)
+    table = as_table(source)
     if table is None:
         raise OptionError(
-            f"expected rows as a DataFrame of Spark, pandas or Polars, or a table of Arrow, found a {type(given).__name__}"
+            f"expected rows as a DataFrame of Spark, pandas or Polars, or a table of Arrow, found a {type(source).__name__}"
         )
     try:
         return SparkRows(_frame_of(spark, table))

@@ -67,8 +67,8 @@ class SnapshotDataSource(DataSource):
         schema
             The schema of the read. It has the options of a table.
         """
-        given = self.options if schema is None else with_options_of_table(self.options, schema)
-        options = SourceOptions.parse(given, source, self.allowed)
+        texts = self.options if schema is None else with_options_of_table(self.options, schema)
+        options = SourceOptions.parse(texts, source, self.allowed)
         options = replace(options, access=self._access(options.access, options.path))
         serializers = self.code.with_modules(options.access.serializers)
         serializers.enter()
@@ -192,12 +192,12 @@ class SavepointStateReader(DataSourceReader):
     _known: KnownStates | None = None
 
     def __init__(
-        self, options: SourceOptions, schema: StructType, serializers: TaskSerializers, known: KnownStates | None
+        self, options: SourceOptions, schema: StructType, serializers: TaskSerializers, states: KnownStates | None
     ) -> None:
         self._options = options
         self._schema = schema
         self._serializers = serializers
-        self._known = known
+        self._known = states
 
     @property
     def _reader(self) -> SelectableStateReader:
@@ -220,8 +220,11 @@ class SavepointStateReader(DataSourceReader):
         from state_processor.backends.read.stored_operator import snapshot_for_tasks
         from state_processor.read.sources import ProjectedReader, splits_of
 
-        stored, found = self._opened
-        reader, snapshot = ProjectedReader.of(found, arrow_schema_of(self._schema)), snapshot_for_tasks(stored.snapshot)
+        stored, reader_of_states = self._opened
+        reader, snapshot = (
+            ProjectedReader.of(reader_of_states, arrow_schema_of(self._schema)),
+            snapshot_for_tasks(stored.snapshot),
+        )
         splits = splits_of(reader.reader, self._options)
         return [StatePartition(snapshot, reader, group) for group in grouped(splits, self._options.split_size)]
 
@@ -265,9 +268,9 @@ class KeyFilteringStateReader(SavepointStateReader):
             and asked.field(KEY).type == schema.field(KEY).type
         )
 
-    def _narrow(self, wanted: tuple[Any, ...]) -> None:
+    def _narrow(self, allowed: tuple[Any, ...]) -> None:
         keys = self._options.read.keys
-        both = wanted if keys is None else tuple(k for k in keys if k in wanted)
+        both = allowed if keys is None else tuple(k for k in keys if k in allowed)
         self._options = replace(self._options, read=replace(self._options.read, keys=tuple(dict.fromkeys(both))))
         self.__dict__.pop("_opened", None)
 
@@ -306,9 +309,9 @@ def with_table_options(schema: StructType, options: Mapping[str, str]) -> Struct
     """
     if not is_of_table(options):
         return schema
-    first, *others = schema.fields
-    kept = {SAVEPOINT_FORMAT: dict(options)}
-    return StructType([StructField(first.name, first.dataType, first.nullable, kept), *others])
+    first, *rest = schema.fields
+    metadata = {SAVEPOINT_FORMAT: dict(options)}
+    return StructType([StructField(first.name, first.dataType, first.nullable, metadata), *rest])
 
 
 def with_options_of_table(options: Mapping[str, str], schema: StructType) -> Mapping[str, str]:

@@ -70,10 +70,10 @@ def diff(
     for path in (old, new):
         access = with_settings_of_spark(spark, SnapshotAccess.among(options), path)
         options = {**options, "storage_options": access.storage_options}
-    found = open_differences((old, new), uid, state, options, full)
-    reader = DifferencesReader(found, as_text=state is None)
+    differences = open_differences((old, new), uid, state, options, full)
+    reader = DifferencesReader(differences, as_text=state is None)
     serializers = TaskSerializers.of_driver(access.serializers)
     label = f"differences of {'all operators' if uid is None else uid}{'' if state is None else f'.{state}'}"
-    sides = [side for difference in found for side in (difference.old, difference.new) if side is not None]
+    sides = [side for difference in differences for side in (difference.old, difference.new) if side is not None]
     snapshots = list({side.snapshot.directory: side.snapshot for side in sides}.values())
     return planned_read(spark, reader, snapshots, reader.parts(), spark_schema(reader.schema), serializers, label)

@@ -119,30 +119,29 @@ class SparkEngine:
 
     def _in_frames(self, files: Sequence[StateFiles]) -> list[StateFiles]:
         """Return passes over DataFrames: changes that read a snapshot in this process have rows of Arrow."""
-        passes = [rows_pass for state_files in files for rows_pass in state_files.rows]
+        passes = [rows_pass for job in files for rows_pass in job.rows]
         frames = {
             id(rows): rows if isinstance(rows, SparkRows) else rows_of(self._spark, rows.to_arrow())
             for rows in (rows_pass.rows for rows_pass in passes)
         }
         return [
-            replace(state_files, rows=[replace(rows_pass, rows=frames[id(rows_pass.rows)]) for rows_pass in state_files.rows])
-            for state_files in files
+            replace(job, rows=[replace(rows_pass, rows=frames[id(rows_pass.rows)]) for rows_pass in job.rows]) for job in files
         ]
 
     def _write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
         if small_changes.are_small(files):
             return small_changes.write_in_driver(files, staging)
         results: dict[int, Written] = {}
-        in_files = [staging.is_local or not REPARTITIONS_BY_ID or one.write.deals for one in files]
+        in_files = [staging.is_local or not REPARTITIONS_BY_ID or job.write.deals for job in files]
         for kind in sorted(set(in_files)):
-            for some in _together([(i, one) for i, one in enumerate(files) if in_files[i] == kind]):
-                written = self._write_together([one for _, one in some], staging, in_files=kind)
-                results |= {i: files for (i, _), files in zip(some, written, strict=True)}
+            for batch in _together([(i, job) for i, job in enumerate(files) if in_files[i] == kind]):
+                written = self._write_together([job for _, job in batch], staging, in_files=kind)
+                results |= {i: files for (i, _), files in zip(batch, written, strict=True)}
         return [results[i] for i in range(len(files))]
 
     def _write_together(self, files: Sequence[StateFiles], staging: Staging, *, in_files: bool) -> list[Written]:
-        *firsts, total = accumulate((one.parallelism for one in files), initial=0)
-        second_pass = SecondPass([(first, one.write) for first, one in zip(firsts, files, strict=True)], staging)
+        *firsts, total = accumulate((job.parallelism for job in files), initial=0)
+        second_pass = SecondPass([(first, job.write) for first, job in zip(firsts, files, strict=True)], staging)
         written: Written = {}
         blobs = self._first_passes(files, firsts, staging, in_files)
         if blobs is not None:
@@ -154,19 +153,19 @@ class SparkEngine:
                 written = {r.number: pickle.loads(r.value) for r in second.collect()}
         for number in set(range(total)) - set(written):  # Spark may leave out empty partitions
             written |= results_by_number([second_pass.write_file(number, ())])
-        return [{i: written[first + i] for i in range(one.parallelism)} for first, one in zip(firsts, files, strict=True)]
+        return [{i: written[first + i] for i in range(job.parallelism)} for first, job in zip(firsts, files, strict=True)]
 
     def _first_passes(
         self, files: Sequence[StateFiles], firsts: Sequence[int], staging: Staging, in_files: bool
     ) -> DataFrame | None:
         """Return the results of pass 1, not computed yet: index files, or blobs where these are shuffled."""
-        passes = [(first, given) for first, one in zip(firsts, files, strict=True) for given in one.rows]
+        passes = [(first, rows_pass) for first, job in zip(firsts, files, strict=True) for rows_pass in job.rows]
         inputs = [_encoding(tables) for tables in _with_same_types(_by_frame(passes))]
-        passes_over_parts = [(first, given) for first, one in zip(firsts, files, strict=True) for given in one.parts]
+        passes_over_parts = [(first, parts_pass) for first, job in zip(firsts, files, strict=True) for parts_pass in job.parts]
         if passes_over_parts:
-            numbered = [(i, part) for i, (_, given) in enumerate(passes_over_parts) for part in given.parts]
-            groups = _groups(numbered, lambda one: one[1].size)
-            encoders = tuple((first, given.encode) for first, given in passes_over_parts)
+            numbered = [(i, part) for i, (_, parts_pass) in enumerate(passes_over_parts) for part in parts_pass.parts]
+            groups = _groups(numbered, lambda numbered_part: numbered_part[1].size)
+            encoders = tuple((first, parts_pass.encode) for first, parts_pass in passes_over_parts)
             inputs.append((self._numbers(len(groups)), EncodeParts(encoders, groups)))
         if not inputs:
             return None
@@ -174,12 +173,12 @@ class SparkEngine:
 
     def _from_files(self, indexes: DataFrame, count: int, second_pass: SecondPass) -> DataFrame:
         """Run pass 1, and return the results of pass 2."""
-        found = [BlobIndex(row.index_file, tuple(row.subtasks), tuple(row.sizes)) for row in indexes.collect()]
+        blob_indexes = [BlobIndex(row.index_file, tuple(row.subtasks), tuple(row.sizes)) for row in indexes.collect()]
         sizes = Counter[int]()
-        for index in found:
+        for index in blob_indexes:
             sizes.update(dict(zip(index.subtasks, index.sizes, strict=True)))
         groups = _groups(range(count), lambda number: sizes[number])
-        task = replace(second_pass, indexes=found, groups=groups)
+        task = replace(second_pass, indexes=blob_indexes, groups=groups)
         return self._numbers(len(groups)).mapInArrow(InWorker(task), _RESULT_SCHEMA)
 
     @staticmethod
@@ -196,12 +195,12 @@ class SparkEngine:
 def _together(files: Sequence[tuple[int, StateFiles]]) -> list[list[tuple[int, StateFiles]]]:
     together: list[list[tuple[int, StateFiles]]] = []
     count = _FILES_TOGETHER
-    for number, one in files:
-        if count + one.parallelism > _FILES_TOGETHER:
+    for number, job in files:
+        if count + job.parallelism > _FILES_TOGETHER:
             together.append([])
             count = 0
-        together[-1].append((number, one))
-        count += one.parallelism
+        together[-1].append((number, job))
+        count += job.parallelism
     return together
 
 
@@ -216,14 +215,14 @@ class _Table(NamedTuple):
 def _by_frame(passes: Sequence[tuple[int, RowsPass]]) -> list[_Table]:
     """Group the passes over the same rows, so that the rows are read once."""
     by_frame: dict[int, list[tuple[int, RowsPass]]] = {}
-    for first, given in passes:
-        by_frame.setdefault(id(given.rows.frame), []).append((first, given))
+    for first, rows_pass in passes:
+        by_frame.setdefault(id(rows_pass.rows.frame), []).append((first, rows_pass))
     tables = []
     for same in by_frame.values():
-        columns = tuple(dict.fromkeys(column for _, given in same for column in given.columns))
+        columns = tuple(dict.fromkeys(column for _, rows_pass in same for column in rows_pass.columns))
         rows = same[0][1].rows
         types = tuple(str(rows.schema.field(column).type) for column in columns)
-        encoding = TableEncoding(columns, tuple((first, given.encode) for first, given in same))
+        encoding = TableEncoding(columns, tuple((first, rows_pass.encode) for first, rows_pass in same))
         tables.append(_Table(rows.frame, types, encoding))
     return tables
 
@@ -264,7 +263,7 @@ def _union(frames: list[DataFrame]) -> DataFrame:
     """Return the rows of all; a balanced tree, because Spark analyzes a union together with all that is below it."""
     while len(frames) > 1:
         pairs = zip_longest(frames[::2], frames[1::2])
-        frames = [one if other is None else one.unionAll(other) for one, other in pairs]
+        frames = [left_frame if right_frame is None else left_frame.unionAll(right_frame) for left_frame, right_frame in pairs]
     return frames[0]
 
 

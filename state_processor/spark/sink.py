@@ -125,10 +125,10 @@ def savepoint_build(options: SinkOptions, rows: Rows, digest: str | None = None)
 
 
 def _update_state(draft: OperatorDraft, state: str, options: SinkOptions, rows: Rows) -> None:
-    given = [n for n in _OF_NEW_STATES if getattr(options, n) is not None]
-    if given:
+    unused = [n for n in _OF_NEW_STATES if getattr(options, n) is not None]
+    if unused:
         raise OptionError(
-            f"state {state!r} exists in the source savepoint, and option {given[0]} does not apply to it; leave the option out, "
+            f"state {state!r} exists in the source savepoint, and option {unused[0]} does not apply to it; leave the option out, "
             "or replace the whole state with replace=true"
         )
     types = _declared(options, rows.schema, state)
@@ -166,11 +166,11 @@ def _spec(options: SinkOptions, column: pa.Field) -> StateSpec:
         return spec_of(options.python_type, ttl=options.ttl)
     kind = options.kind or "VALUE"
     text = options.value_type
-    given = parse_type(text, column.type) if text else type_of_column(column.type, f"column {column.name!r}")
+    type_ = parse_type(text, column.type) if text else type_of_column(column.type, f"column {column.name!r}")
     if kind == "MAP":
-        if not isinstance(given, MapSerializer):
-            raise OptionError(f"column {column.name!r}: MAP state is of a Types.MAP, not of {given}")
-        return MapState(given.key, given.value.inner, ttl=options.ttl)
-    if kind == "LIST" and isinstance(given, ListSerializer):
-        given = given.element
-    return _VALUE_KINDS[kind](given, ttl=options.ttl)
+        if not isinstance(type_, MapSerializer):
+            raise OptionError(f"column {column.name!r}: MAP state is of a Types.MAP, not of {type_}")
+        return MapState(type_.key, type_.value.inner, ttl=options.ttl)
+    if kind == "LIST" and isinstance(type_, ListSerializer):
+        type_ = type_.element
+    return _VALUE_KINDS[kind](type_, ttl=options.ttl)

@@ -26,25 +26,25 @@ COPIED_BYTES: Final = 256 << 20
 
 def are_small(files: Sequence[StateFiles]) -> bool:
     """Return whether files are stores with few rows above the files that they had, as far as Spark knows before it runs a job."""
-    copied = [one.copied for one in files]
-    if None in copied or sum(size or 0 for size in copied) > COPIED_BYTES or any(one.parts for one in files):
+    copied = [job.copied for job in files]
+    if None in copied or sum(size or 0 for size in copied) > COPIED_BYTES or any(job.parts for job in files):
         return False
-    frames = {id(given.rows.frame): given.rows.frame for one in files for given in one.rows}
+    frames = {id(rows_pass.rows.frame): rows_pass.rows.frame for job in files for rows_pass in job.rows}
     return sum(map(expected_bytes, frames.values())) <= _ROWS_BYTES
 
 
 def write_in_driver(files: Sequence[StateFiles], staging: Staging) -> list[Written]:
     """Run both passes in threads of the driver, which collects the rows."""
     collected: dict[int, pa.Table] = {}
-    encoded = [replace(one, rows=[_encoded(given, staging, collected) for given in one.rows]) for one in files]
+    encoded = [replace(job, rows=[_encoded(rows_pass, staging, collected) for rows_pass in job.rows]) for job in files]
     return LocalEngine().write_files(encoded, staging)
 
 
-def _encoded(given: RowsPass, staging: Staging, collected: dict[int, pa.Table]) -> RowsPass:
-    rows: SparkRows = given.rows
+def _encoded(rows_pass: RowsPass, staging: Staging, collected: dict[int, pa.Table]) -> RowsPass:
+    rows: SparkRows = rows_pass.rows
     table = collected.get(id(rows.frame))
     if table is None:
         table = collected[id(rows.frame)] = rows.to_arrow()
-    first_pass = FirstPass(given.task, staging, spills=False)
-    indexes = blob_indexes(first_pass(table.select(list(given.columns)).to_batches()))
-    return replace(given, rows=EncodedRows(rows.schema, indexes))
+    first_pass = FirstPass(rows_pass.task, staging, spills=False)
+    indexes = blob_indexes(first_pass(table.select(list(rows_pass.columns)).to_batches()))
+    return replace(rows_pass, rows=EncodedRows(rows.schema, indexes))

@@ -59,26 +59,26 @@ def settings_of_spark(spark: SparkSession) -> Mapping[str, Any]:
     Settings of single buckets are among them, each after those of all buckets that it changes (Hadoop:
     ``S3AUtils.propagateBucketOptions``).
     """
-    found: dict[str | None, dict[str, str]] = {None: {}}
+    by_bucket: dict[str | None, dict[str, str]] = {None: {}}
     for key, value in spark.conf.getAll.items():
         setting = _SETTING.fullmatch(key)
         if setting and value:
-            found.setdefault(setting["bucket"], {})[setting["name"]] = value
-    of_all = found.pop(None)
+            by_bucket.setdefault(setting["bucket"], {})[setting["name"]] = value
+    of_all = by_bucket.pop(None)
     settings = _arguments(of_all)
-    for bucket, of_bucket in found.items():
+    for bucket, of_bucket in by_bucket.items():
         settings |= {f"{BUCKET_SETTINGS}{bucket}.{name}": value for name, value in _arguments(of_all | of_bucket).items()}
     return settings
 
 
 def _arguments(hadoop: Mapping[str, str]) -> dict[str, Any]:
     """Return arguments of ``pyarrow.fs.S3FileSystem`` for settings of Hadoop."""
-    found: dict[str, Any] = {ours: hadoop[name] for name, ours in _NAMES.items() if name in hadoop}
-    if "endpoint_override" in found:
-        scheme, is_url, host = found["endpoint_override"].rpartition("://")
-        found["scheme"] = scheme if is_url else "http" if hadoop.get(_ENCRYPTED) == "false" else "https"
-        found["force_virtual_addressing"] = hadoop.get(_BY_PATH) != "true" and not _is_address(host)
-    return found
+    arguments: dict[str, Any] = {ours: hadoop[name] for name, ours in _NAMES.items() if name in hadoop}
+    if "endpoint_override" in arguments:
+        scheme, is_url, host = arguments["endpoint_override"].rpartition("://")
+        arguments["scheme"] = scheme if is_url else "http" if hadoop.get(_ENCRYPTED) == "false" else "https"
+        arguments["force_virtual_addressing"] = hadoop.get(_BY_PATH) != "true" and not _is_address(host)
+    return arguments
 
 
 def _is_address(endpoint: str) -> bool:

@@ -93,10 +93,10 @@ def unwrap_spark_errors() -> Iterator[None]:
     try:
         yield
     except (PySparkException, *_JAVA_ERRORS) as failure:  # the second from iterators over rows
-        found = translated(str(failure))
-        if found is None:
+        error = translated(str(failure))
+        if error is None:
             raise
-        raise found from failure
+        raise error from failure
 
 
 @contextmanager

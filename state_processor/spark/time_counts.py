@@ -42,12 +42,12 @@ class CountTimes:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return a row for each histogram."""
-        found: dict[str, TimeHistogram] = defaultdict(TimeHistogram)
+        histograms: dict[str, TimeHistogram] = defaultdict(TimeHistogram)
         for batch in batches:
-            count_times(batch, self.by, self.column, found)
+            count_times(batch, self.by, self.column, histograms)
         rows = [
             {"by": by, "step": h.step, "outside": h.outside, "bins": list(h.counts), "counts": list(h.counts.values())}
-            for by, h in found.items()
+            for by, h in histograms.items()
         ]
         yield pa.RecordBatch.from_pylist(rows, _SCHEMA)
 
@@ -55,9 +55,9 @@ class CountTimes:
 def time_counts(frame: DataFrame, by: str | None, column: str) -> dict[str, TimeHistogram]:
     """Return histograms of a column, by the values of another; ``""`` for all together."""
     chosen = frame.select(*([by] if by else []), column)
-    found: dict[str, TimeHistogram] = defaultdict(TimeHistogram)
+    histograms: dict[str, TimeHistogram] = defaultdict(TimeHistogram)
     with unwrap_spark_errors():
         for row in chosen.mapInArrow(CountTimes(by, column), _DDL).collect():
             counts: Counter[int] = Counter(dict(zip(row.bins, row.counts, strict=True)))
-            found[row.by].merge(TimeHistogram(row.step, counts, row.outside))
-    return dict(found)
+            histograms[row.by].merge(TimeHistogram(row.step, counts, row.outside))
+    return dict(histograms)

@@ -62,14 +62,14 @@ def assert_state(
         ``expected`` is neither a dictionary nor elements.
     """
     __tracebackhide__ = True
-    found = contents_of(path, uid, state, options if python_type is None else {**options, "python_type": python_type})
-    _check_expected(found, expected, state)
-    lines = list(_differences(found, expected))
+    contents = contents_of(path, uid, state, options if python_type is None else {**options, "python_type": python_type})
+    _check_expected(contents, expected, state)
+    lines = list(_differences(contents, expected))
     if lines:
-        more = [f"  … {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
-        what = "keys" if isinstance(found, dict) else "elements"
-        head = f"state {state!r} of operator {str(uid)!r} has {len(lines)} {what} that differ:"
-        raise AssertionError("\n".join([head, *lines[:_SHOWN], *more]))
+        rest = [f"  … {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+        noun = "keys" if isinstance(contents, dict) else "elements"
+        head = f"state {state!r} of operator {str(uid)!r} has {len(lines)} {noun} that differ:"
+        raise AssertionError("\n".join([head, *lines[:_SHOWN], *rest]))
 
 
 def contents_of(path: str | PathLike[str], uid: str | OperatorIdentifier, state: str, options: Mapping[str, Any]) -> Contents:
@@ -109,23 +109,23 @@ def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
-def _wanted(found: Contents) -> str:
-    return "a dictionary of values by key" if isinstance(found, dict) else "a list of elements"
+def _wanted(contents: Contents) -> str:
+    return "a dictionary of values by key" if isinstance(contents, dict) else "a list of elements"
 
 
-def _check_expected(found: Contents, expected: Any, state: str) -> None:
+def _check_expected(contents: Contents, expected: Any, state: str) -> None:
     """Refuse expected contents that are neither a dictionary nor elements."""
     if not isinstance(expected, Iterable) or isinstance(expected, str | bytes):
         kind = type(expected).__name__
-        raise OptionError(f"expected: state {state!r} is compared with {_wanted(found)}, found an object of type {kind}")
+        raise OptionError(f"expected: state {state!r} is compared with {_wanted(contents)}, found an object of type {kind}")
 
 
-def _differences(found: Contents, expected: Any) -> Iterator[str]:
-    if isinstance(found, dict) != isinstance(expected, Mapping):
-        yield f"  expected contents are {type(expected).__name__}; this state is compared with {_wanted(found)}"
-    elif isinstance(found, dict):
-        for key in sorted({*found, *expected}, key=repr):
-            is_, should = found.get(key, _MISSING), expected.get(key, _MISSING)
+def _differences(contents: Contents, expected: Any) -> Iterator[str]:
+    if isinstance(contents, dict) != isinstance(expected, Mapping):
+        yield f"  expected contents are {type(expected).__name__}; this state is compared with {_wanted(contents)}"
+    elif isinstance(contents, dict):
+        for key in sorted({*contents, *expected}, key=repr):
+            is_, should = contents.get(key, _MISSING), expected.get(key, _MISSING)
             if is_ is _MISSING:
                 yield f"  {key!r}: expected {should!r}, the key is missing"
             elif should is _MISSING:
@@ -133,6 +133,6 @@ def _differences(found: Contents, expected: Any) -> Iterator[str]:
             elif is_ != should:
                 yield f"  {key!r}: expected {should!r}, found {is_!r}"
     else:
-        is_, should = (Counter(map(repr, elements)) for elements in (found, expected))
+        is_, should = (Counter(map(repr, elements)) for elements in (contents, expected))
         yield from (f"  expected {element}, which is missing" for element in (should - is_).elements())
         yield from (f"  found {element}, which is not expected" for element in (is_ - should).elements())

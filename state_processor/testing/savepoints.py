@@ -38,9 +38,9 @@ def write_savepoint(
     flink_version: str,
 ) -> None:
     """Write a savepoint; see the fixture ``savepoint``."""
-    for given, what in ((types, "types"), (key_types, "key_types")):
-        for uid in given.keys() - operators.keys():
-            raise OptionError(f"{what}: expected operators of this savepoint, found {uid!r}; it has {', '.join(operators)}")
+    for argument_by_uid, argument in ((types, "types"), (key_types, "key_types")):
+        for uid in argument_by_uid.keys() - operators.keys():
+            raise OptionError(f"{argument}: expected operators of this savepoint, found {uid!r}; it has {', '.join(operators)}")
     writer = SavepointWriter.new(max_parallelism, flink_version)
     for uid, states in operators.items():
         declared = types.get(uid, {})
@@ -62,28 +62,28 @@ def write_savepoint(
     writer.write(path)
 
 
-def _spec(where: str, values: Mapping[Any, Any], declared: Spec | None) -> Spec:
+def _spec(place: str, values: Mapping[Any, Any], declared: Spec | None) -> Spec:
     if declared is not None:
         return ValueState(declared) if isinstance(declared, TypeSerializer) else declared
-    found = list(values.values())
-    if found and all(isinstance(value, Mapping) for value in found):
-        keys, inner = ([x for value in found for x in part(value)] for part in (dict.keys, dict.values))
-        return MapState(_inferred(where, keys), _inferred(where, inner))
-    if found and all(isinstance(value, list) for value in found):
-        return ListState(_inferred(where, [element for value in found for element in value]))
-    return ValueState(_inferred(where, found))
+    elements = list(values.values())
+    if elements and all(isinstance(value, Mapping) for value in elements):
+        keys, inner = ([x for value in elements for x in part(value)] for part in (dict.keys, dict.values))
+        return MapState(_inferred(place, keys), _inferred(place, inner))
+    if elements and all(isinstance(value, list) for value in elements):
+        return ListState(_inferred(place, [element for value in elements for element in value]))
+    return ValueState(_inferred(place, elements))
 
 
-def _inferred(where: str, values: Iterable[Any]) -> TypeSerializer:
+def _inferred(place: str, values: Iterable[Any]) -> TypeSerializer:
     kinds = {type(value) for value in values if value is not None}
     for kind, type_ in _SCALARS:
         if kinds == {kind}:
-            found: TypeSerializer = type_()
-            return found
+            serializer: TypeSerializer = type_()
+            return serializer
     names = ", ".join(sorted(kind.__name__ for kind in kinds)) or "no values"
-    known = ", ".join(kind.__name__ for kind, _ in _SCALARS)
+    expected = ", ".join(kind.__name__ for kind, _ in _SCALARS)
     raise OptionError(
-        f"{where}: expected values of one of the types {known}, found {names}; declare the type in types or key_types"
+        f"{place}: expected values of one of the types {expected}, found {names}; declare the type in types or key_types"
     )
 
 
@@ -96,9 +96,9 @@ def _arrow_type(spec: Spec) -> pa.DataType:
 
 
 def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    given = [_given(value, type_) for value in values]
-    check_values(type_, given, "values")
-    return pa.array(given, type_)
+    converted = [_given(value, type_) for value in values]
+    check_values(type_, converted, "values")
+    return pa.array(converted, type_)
 
 
 def _given(value: Any, type_: pa.DataType) -> Any:

@@ -26,8 +26,8 @@ _COLUMNS: Final = frozenset({"key", "value", "list_value", "map_key", "map_value
 def split_declared_types(state: StateDescription, types: DeclaredTypes) -> tuple[dict[str, TypeSerializer], DeclaredTypes]:
     """Return the declared types of whole columns, for the names of rows, and the declared types of parts that Kryo wrote."""
     by_kryo = {path for path, _ in kryo_parts_of(state)}
-    columns = {c: type_of(c, given) for c, given in types.items() if c in _COLUMNS and c not in by_kryo}
-    return columns, {path: given for path, given in types.items() if path not in columns}
+    columns = {c: type_of(c, declared) for c, declared in types.items() if c in _COLUMNS and c not in by_kryo}
+    return columns, {path: declared for path, declared in types.items() if path not in columns}
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def asking_for_types(state: StateDescription) -> Iterator[None]:
         raise
 
 
-def type_of(path: str, given: TypeSerializer | str) -> TypeSerializer:
+def type_of(path: str, declared: TypeSerializer | str) -> TypeSerializer:
     """Return a declared type, which may be text.
 
     Raises
@@ -52,11 +52,11 @@ def type_of(path: str, given: TypeSerializer | str) -> TypeSerializer:
         If the argument is not a type.
     """
     try:
-        type_ = parse_type(given) if isinstance(given, str) else given
+        type_ = parse_type(declared) if isinstance(declared, str) else declared
     except OptionError as problem:
         raise OptionError(f"types: {path!r}: {problem}") from None
     if not isinstance(type_, TypeSerializer):
-        raise OptionError(f"types: {path!r} is given {given!r}; expected a type of Types, or the text of one")
+        raise OptionError(f"types: {path!r} is given {declared!r}; expected a type of Types, or the text of one")
     return type_
 
 
@@ -70,11 +70,11 @@ def java_types_by_path(types: DeclaredTypes | None) -> dict[str, JavaType]:
     """
     if types is not None and not isinstance(types, Mapping):
         raise OptionError(f"types={types!r}: expected a mapping of paths to types, such as {{'value.counters': Types.LIST(…)}}")
-    found = {}
-    for path, given in (types or {}).items():
-        type_ = type_of(path, given)
+    by_path = {}
+    for path, declared in (types or {}).items():
+        type_ = type_of(path, declared)
         try:
-            found[path] = java_type_of(type_)
+            by_path[path] = java_type_of(type_)
         except OptionError as problem:
             raise OptionError(f"types: {path!r}: {problem}") from None
-    return found
+    return by_path

@@ -296,13 +296,13 @@ class Types:
         OptionError
             If it is text or bytes with a length: a savepoint does not record the length of single values.
         """
-        found = sql_types.sql_type(type_)
-        if isinstance(found, TextType | BytesType) and found.summary != type(found)().summary:
+        logical_type = sql_types.sql_type(type_)
+        if isinstance(logical_type, TextType | BytesType) and logical_type.summary != type(logical_type)().summary:
             raise OptionError(
-                f"Types.SQL_DATA({str(found)!r}): the serializer of a single value does not keep the length, and "
-                f"can't check it; declare {type(found)()} and check the column, or make it a field of a ROW_DATA"
+                f"Types.SQL_DATA({str(logical_type)!r}): the serializer of a single value does not keep the length, and "
+                f"can't check it; declare {type(logical_type)()} and check the column, or make it a field of a ROW_DATA"
             )
-        return rowdata.internal_serializer(found)
+        return rowdata.internal_serializer(logical_type)
 
     # The user's own classes
 
@@ -405,10 +405,10 @@ def _check_size(name: str, fields: Sequence[TypeSerializer], most: int) -> None:
         raise OptionError(f"Types.{name}: {len(fields)} fields; 1 to {most} are possible")
 
 
-def _primitive_name(element: TypeSerializer, what: str) -> str:
+def _primitive_name(element: TypeSerializer, name_of_type: str) -> str:
     name = str(element)
     if name not in _BOXED:
-        raise OptionError(f"Types.{what} of {name}: the element has to be one of {', '.join(_BOXED)}")
+        raise OptionError(f"Types.{name_of_type} of {name}: the element has to be one of {', '.join(_BOXED)}")
     return name
 
 

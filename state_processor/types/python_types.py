@@ -25,7 +25,7 @@ PythonTypeArgument = TypeSerializer | StateSpec | str
 _SPEC: Final = re.compile(r"\s*(ValueState|ReducingState|AggregatingState|ListState|MapState)\s*<(.*)>\s*", re.DOTALL)
 
 
-def python_type_of(given: PythonType | PythonTypeArgument) -> PythonType:
+def python_type_of(type_: PythonType | PythonTypeArgument) -> PythonType:
     """Return a type as tasks get it.
 
     Raises
@@ -35,21 +35,21 @@ def python_type_of(given: PythonType | PythonTypeArgument) -> PythonType:
     UnsupportedFormatError
         If PyFlink does not have a coder for it.
     """
-    match given:
+    match type_:
         case PythonType():
-            return given
+            return type_
         case str():
-            return python_type_of(_parsed(given))
+            return python_type_of(_parsed(type_))
         case TypeSerializer():
-            return PythonType("", _portable(given))
+            return PythonType("", _portable(type_))
         case ListState():
-            return PythonType("LIST", _portable(given.type))
+            return PythonType("LIST", _portable(type_.type))
         case MapState():
-            return PythonType("MAP", _portable(given.value), _portable(given.key))
+            return PythonType("MAP", _portable(type_.value), _portable(type_.key))
         case ValueState() | ReducingState() | AggregatingState():
-            return PythonType("VALUE", _portable(given.type))
+            return PythonType("VALUE", _portable(type_.type))
     code = "a type of Types, nor a state such as ListState(Types.…), nor the text of one"
-    raise OptionError(f"{given!r} is neither {code_or_text(code, 'a type such as LONG, nor a state such as ListState<LONG>')}")
+    raise OptionError(f"{type_!r} is neither {code_or_text(code, 'a type such as LONG, nor a state such as ListState<LONG>')}")
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def asking_for_python_type(state: StateDescription) -> Iterator[None]:
         raise InvalidRowError(f"{problem}; it is a state of PyFlink: {giving}") from None
 
 
-def unpickled_of(given: bool | TypeSerializer | PortableType) -> Unpickled:
+def unpickled_of(argument: bool | TypeSerializer | PortableType) -> Unpickled:
     """Return whether pickles are loaded as tasks get it.
 
     Raises
@@ -72,11 +72,11 @@ def unpickled_of(given: bool | TypeSerializer | PortableType) -> Unpickled:
     TypeError
         If it is neither a boolean nor a type.
     """
-    if isinstance(given, TypeSerializer):
-        return PortableType.of(given)
-    if not isinstance(given, (bool, PortableType)):
-        raise TypeError(f"found a {type(given).__name__}")
-    return given
+    if isinstance(argument, TypeSerializer):
+        return PortableType.of(argument)
+    if not isinstance(argument, (bool, PortableType)):
+        raise TypeError(f"found a {type(argument).__name__}")
+    return argument
 
 
 def spec_of(type_: PythonType, ttl: bool | None = None) -> StateSpec:
@@ -87,11 +87,11 @@ def spec_of(type_: PythonType, ttl: bool | None = None) -> StateSpec:
     return (ListState if type_.kind == "LIST" else ValueState)(value, ttl=ttl)
 
 
-def _portable(given: TypeSerializer) -> PortableType:
-    if not isinstance(given, TypeSerializer):
-        raise OptionError(f"{given!r} is not a type of Types")
-    python_coder(given)
-    return PortableType.of(given)
+def _portable(type_: TypeSerializer) -> PortableType:
+    if not isinstance(type_, TypeSerializer):
+        raise OptionError(f"{type_!r} is not a type of Types")
+    python_coder(type_)
+    return PortableType.of(type_)
 
 
 def _parsed(text: str) -> TypeSerializer | StateSpec:
@@ -107,11 +107,11 @@ def _parsed(text: str) -> TypeSerializer | StateSpec:
 
 def to_json(type_: PythonType) -> dict[str, Any]:
     """Return what JSON has of a type."""
-    found: dict[str, Any] = {"kind": type_.kind, "value": _json(type_.value)}
-    return found if type_.map_key is None else found | {"map_key": _json(type_.map_key)}
+    content: dict[str, Any] = {"kind": type_.kind, "value": _json(type_.value)}
+    return content if type_.map_key is None else content | {"map_key": _json(type_.map_key)}
 
 
-def of_json(given: Any) -> PythonType:
+def of_json(content: Any) -> PythonType:
     """Return the type of :func:`to_json`, or of text.
 
     Raises
@@ -119,21 +119,21 @@ def of_json(given: Any) -> PythonType:
     ValueError
         If it is neither.
     """
-    if isinstance(given, str):
-        return python_type_of(given)
-    if not isinstance(given, Mapping) or given.get("kind") not in ("", "VALUE", "LIST", "MAP"):
-        raise ValueError(f"{given!r} is not a type")
-    map_key = given.get("map_key")
-    return PythonType(given["kind"], _of_json(given.get("value")), None if map_key is None else _of_json(map_key))
+    if isinstance(content, str):
+        return python_type_of(content)
+    if not isinstance(content, Mapping) or content.get("kind") not in ("", "VALUE", "LIST", "MAP"):
+        raise ValueError(f"{content!r} is not a type")
+    map_key = content.get("map_key")
+    return PythonType(content["kind"], _of_json(content.get("value")), None if map_key is None else _of_json(map_key))
 
 
 def _json(type_: PortableType) -> dict[str, Any]:
     return {"snapshot": b64encode(type_.snapshot).decode(), "rows": type_.rows}
 
 
-def _of_json(given: Any) -> PortableType:
+def _of_json(content: Any) -> PortableType:
     try:
-        rows = tuple(None if names is None else tuple(names) for names in given.get("rows", ()))
-        return PortableType(b64decode(given["snapshot"], validate=True), rows)
+        rows = tuple(None if names is None else tuple(names) for names in content.get("rows", ()))
+        return PortableType(b64decode(content["snapshot"], validate=True), rows)
     except (TypeError, KeyError, AttributeError, ValueError) as error:
-        raise ValueError(f"{given!r} is not a serializer snapshot: {error!r}") from error
+        raise ValueError(f"{content!r} is not a serializer snapshot: {error!r}") from error

@@ -51,12 +51,12 @@ _SPARK: Final[dict[str, Callable[[Any], LogicalType]]] = {
 """From the names of Spark's types."""
 
 
-def sql_type(given: Any) -> LogicalType:
+def sql_type(type_: Any) -> LogicalType:
     """Return a type of Flink SQL.
 
     Parameters
     ----------
-    given
+    type_
         SQL text such as ``DECIMAL(10, 2) NOT NULL``, a type of Spark's, or a type as it is.
 
     Raises
@@ -64,14 +64,14 @@ def sql_type(given: Any) -> LogicalType:
     OptionError
         If it is something else.
     """
-    if isinstance(given, LogicalType):
-        return given
-    if isinstance(given, str):
-        return parse_logical_type(given)
-    maker = _SPARK.get(type(given).__name__) if type(given).__module__.startswith("pyspark.") else None
+    if isinstance(type_, LogicalType):
+        return type_
+    if isinstance(type_, str):
+        return parse_logical_type(type_)
+    maker = _SPARK.get(type(type_).__name__) if type(type_).__module__.startswith("pyspark.") else None
     if maker is None:
-        raise OptionError(f"{given!r} is not a type of Flink SQL; give SQL text such as 'BIGINT NOT NULL', or a type of Spark")
-    return maker(given)
+        raise OptionError(f"{type_!r} is not a type of Flink SQL; give SQL text such as 'BIGINT NOT NULL', or a type of Spark")
+    return maker(type_)
 
 
 def row_type(fields: Any) -> RowType:
@@ -95,11 +95,11 @@ def row_type(fields: Any) -> RowType:
         fields = RowType(tuple(RowField(name, sql_type(type_)) for name, type_ in fields.items()))
     elif isinstance(fields, Sequence):
         fields = RowType.of(*map(sql_type, fields))
-    found = sql_type(fields)
-    if not isinstance(found, RowType):
-        raise OptionError(f"{found} is not a row; name its fields, as in ROW<id BIGINT, name STRING>")
-    return found
+    parsed = sql_type(fields)
+    if not isinstance(parsed, RowType):
+        raise OptionError(f"{parsed} is not a row; name its fields, as in ROW<id BIGINT, name STRING>")
+    return parsed
 
 
-def _nullable(given: Any, nullable: bool) -> LogicalType:
-    return replace(sql_type(given), nullable=nullable)
+def _nullable(type_: Any, nullable: bool) -> LogicalType:
+    return replace(sql_type(type_), nullable=nullable)

@@ -153,15 +153,15 @@ def spec_of(name: str, kind: str, whole: TypeSerializer, namespace: TypeSerializ
         return MapState(whole.key, whole.value.inner, ttl, namespace)
     if kind == kinds.LIST and isinstance(whole, ListSerializer):
         return ListState(whole.element, ttl, namespace)
-    found = next((spec for spec in (ValueState, ReducingState, AggregatingState) if spec.kind == kind), None)
-    if found is None:
+    spec_class = next((spec for spec in (ValueState, ReducingState, AggregatingState) if spec.kind == kind), None)
+    if spec_class is None:
         raise UnsupportedFormatError(
             f"state {name!r} of kind {kind} can't be written from rows; copy_operator copies it as it is"
         )
-    return found(whole, ttl, namespace)
+    return spec_class(whole, ttl, namespace)
 
 
-def as_spec(name: str, given: StateSpec | TypeSerializer) -> StateSpec:
+def as_spec(name: str, spec: StateSpec | TypeSerializer) -> StateSpec:
     """Return a state unchanged, or value state of a type.
 
     Raises
@@ -169,11 +169,11 @@ def as_spec(name: str, given: StateSpec | TypeSerializer) -> StateSpec:
     OptionError
         If it is neither.
     """
-    if isinstance(given, TypeSerializer):
-        return ValueState(given)
-    if not isinstance(given, StateSpec):
-        raise OptionError(f"state {name!r}: expected a state such as ValueState(Types.LONG()) or a type, found {found(given)}")
-    return given
+    if isinstance(spec, TypeSerializer):
+        return ValueState(spec)
+    if not isinstance(spec, StateSpec):
+        raise OptionError(f"state {name!r}: expected a state such as ValueState(Types.LONG()) or a type, found {found(spec)}")
+    return spec
 
 
 def with_type(state: KeyedDescription, new: TypeSerializer) -> KeyedDescription:
@@ -219,8 +219,8 @@ def timer_queue(service: str, domain: str, key: TypeSerializer, namespace: TypeS
     return TimerDescription.of(prefix + service, kind, key, _namespace(namespace))
 
 
-def _namespace(given: TypeSerializer | None) -> TypeSerializer:
-    return VoidNamespaceSerializer() if given is None else given
+def _namespace(namespace: TypeSerializer | None) -> TypeSerializer:
+    return VoidNamespaceSerializer() if namespace is None else namespace
 
 
 def _with_ttl(value: TypeSerializer, ttl: Ttl) -> TypeSerializer:
@@ -232,14 +232,14 @@ def _with_ttl(value: TypeSerializer, ttl: Ttl) -> TypeSerializer:
 _TYPES: Final = "Types."
 
 
-def check_type(where: str, given: Any) -> None:
+def check_type(place: str, type_: Any) -> None:
     """Check that an argument is a type.
 
     Parameters
     ----------
-    where
+    place
         What has the type, for the message.
-    given
+    type_
         The argument.
 
     Raises
@@ -247,18 +247,18 @@ def check_type(where: str, given: Any) -> None:
     OptionError
         If it is not a type; the message has the call that is meant, where this is known.
     """
-    if not isinstance(given, TypeSerializer):
-        raise OptionError(f"{where}: expected a type such as Types.LONG(), found {found(given)}")
+    if not isinstance(type_, TypeSerializer):
+        raise OptionError(f"{place}: expected a type such as Types.LONG(), found {found(type_)}")
 
 
-def found(given: Any) -> str:
+def found(value: Any) -> str:
     """Return how a message shows an argument that is not a type."""
-    name = getattr(given, "__qualname__", None)
+    name = getattr(value, "__qualname__", None)
     if isinstance(name, str):
         return f"{name} without parentheses; write {name}()" if name.startswith(_TYPES) else f"the class {name}"
-    if isinstance(given, str) and re.fullmatch("[A-Z_]+", given):
-        return f"the text {given!r}; write {_TYPES}{given}()"
-    return f"{given!r} of type {type(given).__name__}"
+    if isinstance(value, str) and re.fullmatch("[A-Z_]+", value):
+        return f"the text {value!r}; write {_TYPES}{value}()"
+    return f"{value!r} of type {type(value).__name__}"
 
 
 def check_ttl(ttl: bool | timedelta | str | None) -> None:

@@ -13,10 +13,10 @@ from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.traversal import within_limits
 
-_SCALARS: Final = {given: scalar.serializer for scalar in SCALARS.values() for given in scalar.inferred_from}
+_SCALARS: Final = {arrow_type: scalar.serializer for scalar in SCALARS.values() for arrow_type in scalar.inferred_from}
 
 
-def type_of_column(given: pa.DataType, what: str) -> TypeSerializer:
+def type_of_column(arrow_type: pa.DataType, label: str) -> TypeSerializer:
     """Return the type that Flink most likely has for a column: ``LONG`` for ``bigint``, ``ROW`` with names for ``struct``, etc.
 
     Raises
@@ -24,18 +24,18 @@ def type_of_column(given: pa.DataType, what: str) -> TypeSerializer:
     OptionError
         If Flink does not have a type for the column; the message asks to name one.
     """
-    return within_limits(_type_of(given, what))
+    return within_limits(_type_of(arrow_type, label))
 
 
-def _type_of(given: pa.DataType, what: str) -> TypeSerializer:
-    if given in _SCALARS:
-        return _SCALARS[given]
-    if pa.types.is_decimal(given):
+def _type_of(arrow_type: pa.DataType, label: str) -> TypeSerializer:
+    if arrow_type in _SCALARS:
+        return _SCALARS[arrow_type]
+    if pa.types.is_decimal(arrow_type):
         return SCALARS["BIG_DEC"].serializer
-    if pa.types.is_map(given):
-        return MapSerializer(_type_of(given.key_type, f"{what}.key"), _type_of(given.item_type, f"{what}.value"))
-    if pa.types.is_list(given) or pa.types.is_large_list(given):
-        return ListSerializer(_type_of(given.value_type, f"{what}.element"))
-    if pa.types.is_struct(given):
-        return RowSerializer([_type_of(f.type, f"{what}.{f.name}") for f in given], [f.name for f in given])
-    raise OptionError(f"{what} is of type {given}; name the Flink type of it")
+    if pa.types.is_map(arrow_type):
+        return MapSerializer(_type_of(arrow_type.key_type, f"{label}.key"), _type_of(arrow_type.item_type, f"{label}.value"))
+    if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
+        return ListSerializer(_type_of(arrow_type.value_type, f"{label}.element"))
+    if pa.types.is_struct(arrow_type):
+        return RowSerializer([_type_of(f.type, f"{label}.{f.name}") for f in arrow_type], [f.name for f in arrow_type])
+    raise OptionError(f"{label} is of type {arrow_type}; name the Flink type of it")

@@ -56,9 +56,9 @@ def parse_type(text: str, column: pa.DataType | None = None) -> TypeSerializer:
         If the text names no type; the message says where.
     """
     parser = _Parser(text)
-    found = parser.type(column)
+    parsed = parser.type(column)
     parser.end()
-    return found
+    return parsed
 
 
 class _Parser:
@@ -71,9 +71,9 @@ class _Parser:
         if self._depth >= MOST_LEVELS:
             raise self._problem(f"types are nested more than {MOST_LEVELS} levels deep", self._position)
         self._depth += 1
-        found = self._type(column)
+        parsed = self._type(column)
         self._depth -= 1
-        return found
+        return parsed
 
     def _type(self, column: pa.DataType | None) -> TypeSerializer:
         start = self._position
@@ -141,14 +141,14 @@ class _Parser:
         self._position = start
         return ("", self.type(None)) if is_type else self._field()
 
-    def _inside(self, one: Callable[[], object], opening: str = "<", closing: str = ">") -> list:  # type: ignore[type-arg]
+    def _inside(self, item: Callable[[], object], opening: str = "<", closing: str = ">") -> list:  # type: ignore[type-arg]
         self._expect(opening)
-        found = [one()]
+        items = [item()]
         while self._peek() == ",":
             self._next()
-            found.append(one())
+            items.append(item())
         self._expect(closing)
-        return found
+        return items
 
     def _expect(self, token: str) -> None:
         start = self._position
@@ -166,6 +166,6 @@ class _Parser:
         self._position = match.end()
         return match[1]
 
-    def _problem(self, what: str, position: int) -> OptionError:
-        shown = self._text if len(self._text) <= _SHOWN else f"{self._text[:_SHOWN]}…"
-        return OptionError(f"type {shown!r}, at character {position}: {what}")
+    def _problem(self, reason: str, position: int) -> OptionError:
+        excerpt = self._text if len(self._text) <= _SHOWN else f"{self._text[:_SHOWN]}…"
+        return OptionError(f"type {excerpt!r}, at character {position}: {reason}")

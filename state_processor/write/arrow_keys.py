@@ -30,7 +30,9 @@ def key_numbers(columns: Sequence[pa.ChunkedArray]) -> Numbers:
 
 
 def shared_key_numbers(
-    one: Sequence[pa.ChunkedArray], other: Sequence[pa.ChunkedArray], matching_nulls: frozenset[int] = frozenset()
+    left_columns: Sequence[pa.ChunkedArray],
+    right_columns: Sequence[pa.ChunkedArray],
+    matching_nulls: frozenset[int] = frozenset(),
 ) -> tuple[Numbers, Numbers]:
     """Return the numbers of the rows of two tables; -1 for rows with a null, because a null equals nothing.
 
@@ -43,12 +45,12 @@ def shared_key_numbers(
     """
     together = [
         pa.chunked_array([*a.cast(type_).chunks, *b.cast(type_).chunks], type_)
-        for a, b, type_ in ((a, b, _common(a.type, b.type)) for a, b in zip(one, other, strict=True))
+        for a, b, type_ in ((a, b, _common(a.type, b.type)) for a, b in zip(left_columns, right_columns, strict=True))
     ]
     numbers = key_numbers(together)
     for column in (column for i, column in enumerate(together) if i not in matching_nulls):
         numbers[np.asarray(column.is_null())] = -1
-    count = len(one[0])
+    count = len(left_columns[0])
     return numbers[:count], numbers[count:]
 
 
@@ -130,23 +132,23 @@ def _in_order(numbers: Numbers) -> Numbers:
     return ranks[inverse]
 
 
-def _common(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+def _common(left_type: pa.DataType, right_type: pa.DataType) -> pa.DataType:
     """Return a type that holds the values of two types of one family."""
-    if one == other or pa.types.is_null(other):
-        return one
-    if pa.types.is_null(one):
-        return other
-    if pa.types.is_struct(one):
-        return pa.struct([(a.name, _common(a.type, b.type)) for a, b in zip(one, other, strict=True)])
-    if pa.types.is_list(one):
-        return pa.list_(_common(one.value_type, other.value_type))
-    if pa.types.is_map(one):
-        return pa.map_(_common(one.key_type, other.key_type), _common(one.item_type, other.item_type))
-    if pa.types.is_integer(one):
+    if left_type == right_type or pa.types.is_null(right_type):
+        return left_type
+    if pa.types.is_null(left_type):
+        return right_type
+    if pa.types.is_struct(left_type):
+        return pa.struct([(a.name, _common(a.type, b.type)) for a, b in zip(left_type, right_type, strict=True)])
+    if pa.types.is_list(left_type):
+        return pa.list_(_common(left_type.value_type, right_type.value_type))
+    if pa.types.is_map(left_type):
+        return pa.map_(_common(left_type.key_type, right_type.key_type), _common(left_type.item_type, right_type.item_type))
+    if pa.types.is_integer(left_type):
         return pa.int64()
-    if pa.types.is_floating(one):
+    if pa.types.is_floating(left_type):
         return pa.float64()
-    return one if one.bit_width >= other.bit_width else other
+    return left_type if left_type.bit_width >= right_type.bit_width else right_type
 
 
 def _field_names(type_: pa.DataType) -> list[str]:

@@ -121,12 +121,12 @@ class ArrowRows:
         self._memory = SharedMemory(source) if memory is None and isinstance(source, pa.Table) else memory
 
     @classmethod
-    def of(cls, given: Any) -> ArrowRows:
+    def of(cls, source: Any) -> ArrowRows:
         """Return rows that a user gives.
 
         Parameters
         ----------
-        given
+        source
             An object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, a data frame of pandas, or a list of dictionaries.
 
         Raises
@@ -134,23 +134,27 @@ class ArrowRows:
         OptionError
             If it is something else, or Arrow can't read it.
         """
-        if isinstance(given, ArrowRows):
-            return given
-        if _is_query(given):
-            schema = open_stream(given.limit(0)).schema
-            return cls(_Stream(schema, lambda: open_stream(given)))
-        if hasattr(given, "__arrow_c_stream__") and not hasattr(given, "__len__"):
-            reader = open_stream(given)
+        if isinstance(source, ArrowRows):
+            return source
+        if _is_query(source):
+            schema = open_stream(source.limit(0)).schema
+            return cls(_Stream(schema, lambda: open_stream(source)))
+        if hasattr(source, "__arrow_c_stream__") and not hasattr(source, "__len__"):
+            reader = open_stream(source)
             return cls(_Stream(reader.schema, lambda: reader))
-        if isinstance(given, list | tuple) and all(isinstance(row, Mapping) for row in given):
-            return cls(_plain(columns_of_dictionaries(given)))
-        if hasattr(given, "__arrow_c_array__") and not hasattr(given, "__arrow_c_stream__") and not isinstance(given, pa.Array):
-            given = pa.record_batch(given)
-        table = as_table(given)
+        if isinstance(source, list | tuple) and all(isinstance(row, Mapping) for row in source):
+            return cls(_plain(columns_of_dictionaries(source)))
+        if (
+            hasattr(source, "__arrow_c_array__")
+            and not hasattr(source, "__arrow_c_stream__")
+            and not isinstance(source, pa.Array)
+        ):
+            source = pa.record_batch(source)
+        table = as_table(source)
         if table is None:
             raise OptionError(
                 "expected rows as a table of Arrow, a data frame of pandas or Polars, another object with __arrow_c_stream__, or "
-                f"a list of dictionaries; found a {type(given).__name__}"
+                f"a list of dictionaries; found a {type(source).__name__}"
             )
         return cls(_plain(table))
 
@@ -178,8 +182,8 @@ class ArrowRows:
     def select(self, columns: ColumnNames) -> ArrowRows:
         """Return some columns under other names."""
         names = self._columns
-        taken = {n: names[c] for n, c in columns.items()} if names is not None else dict(columns)
-        return ArrowRows(self._source, taken, self._memory)
+        stored_columns = {n: names[c] for n, c in columns.items()} if names is not None else dict(columns)
+        return ArrowRows(self._source, stored_columns, self._memory)
 
     def to_arrow(self) -> pa.Table:
         """Return all rows."""
@@ -221,7 +225,7 @@ class ArrowRows:
         """Return the rows in memory."""
         return self if isinstance(self._source, pa.Table) else ArrowRows(self._source.table(), self._columns)
 
-    def without(self, columns: Sequence[str], others: ArrowRows, other_columns: Sequence[str]) -> ArrowRows:
+    def without(self, columns: Sequence[str], later_rows: ArrowRows, other_columns: Sequence[str]) -> ArrowRows:
         """Return the rows whose key does not occur in other rows.
 
         Raises
@@ -229,17 +233,17 @@ class ArrowRows:
         InvalidRowError
             If the columns can't be compared.
         """
-        earlier, later = self.to_arrow(), others.to_arrow()
-        for column, other in zip(columns, other_columns, strict=True):
-            check_comparable(earlier.schema.field(column).type, other, later.schema.field(other).type)
+        earlier, later = self.to_arrow(), later_rows.to_arrow()
+        for column, later_column in zip(columns, other_columns, strict=True):
+            check_comparable(earlier.schema.field(column).type, later_column, later.schema.field(later_column).type)
         old, new = shared_key_numbers([earlier.column(c) for c in columns], [later.column(c) for c in other_columns])
         return ArrowRows(earlier.filter(pa.array(~np.isin(old, new[new >= 0]))))
 
     def with_matches(
-        self, name: str, key: Sequence[str], others: ArrowRows, other_key: Sequence[str], matching_nulls: frozenset[int]
+        self, name: str, key: Sequence[str], opposite: ArrowRows, other_key: Sequence[str], matching_nulls: frozenset[int]
     ) -> ArrowRows:
         """Return rows with the number of other rows that have the same key."""
-        rows, other_rows = self.to_arrow(), others.to_arrow()
+        rows, other_rows = self.to_arrow(), opposite.to_arrow()
         if key:
             columns = [rows.column(column) for column in key], [other_rows.column(column) for column in other_key]
             numbers, other_numbers = shared_key_numbers(*columns, matching_nulls)
@@ -250,9 +254,9 @@ class ArrowRows:
         return ArrowRows(rows.append_column(name, pa.array(counts[numbers], pa.int32())))
 
 
-def _is_query(given: Any) -> bool:
+def _is_query(source: Any) -> bool:
     """Return whether rows are a query of DuckDB. It begins when its rows are encoded: a connection has one open result."""
-    return type(given).__module__.partition(".")[0] in ("duckdb", "_duckdb") and hasattr(given, "limit")
+    return type(source).__module__.partition(".")[0] in ("duckdb", "_duckdb") and hasattr(source, "limit")
 
 
 def _plain(table: pa.Table) -> pa.Table:

@@ -79,8 +79,8 @@ class SavepointWriter(QueryMethods):
         access = SnapshotAccess.among(options)
         return cls(SavepointBuild.from_existing(path, flink_version, access, options.get("scratch")))
 
-    def _rows(self, given: Any) -> ArrowRows:
-        return ArrowRows.of(given)
+    def _rows(self, source: Any) -> ArrowRows:
+        return ArrowRows.of(source)
 
     def _read(
         self,

@@ -72,8 +72,8 @@ class BlobIndex:
 
 def blob_indexes(rows: Iterable[pa.RecordBatch]) -> list[BlobIndex]:
     """Return indexes from rows of :data:`BLOB_INDEXES`."""
-    found = (row for batch in rows for row in batch.to_pylist())
-    return [BlobIndex(row["index_file"], tuple(row["subtasks"]), tuple(row["sizes"])) for row in found]
+    records = (row for batch in rows for row in batch.to_pylist())
+    return [BlobIndex(row["index_file"], tuple(row["subtasks"]), tuple(row["sizes"])) for row in records]
 
 
 def write_index(table: pa.Table, staging: Staging) -> Iterator[pa.RecordBatch]:
@@ -136,13 +136,13 @@ def fetch_blobs(batches: Iterable[pa.RecordBatch], staging: Staging) -> Iterator
 
 
 @contextmanager
-def file_between_passes(staging: Staging, what: str) -> Iterator[tuple[FileSink, str]]:
+def file_between_passes(staging: Staging, purpose: str) -> Iterator[tuple[FileSink, str]]:
     """Open a new file that pass 2 reads, and return it with the name for :func:`read_between_passes`."""
     if staging.scratch is None:
-        with staging.new_file(_OF_ALL_OPERATORS, what, 0) as sink:
+        with staging.new_file(_OF_ALL_OPERATORS, purpose, 0) as sink:
             yield sink, sink.name
         return
-    path = os.path.join(staging.scratch, f"{what}-{uuid4().hex}")
+    path = os.path.join(staging.scratch, f"{purpose}-{uuid4().hex}")
     with closing(FileSink(Storage(), path)) as sink:
         yield sink, path
 
@@ -184,7 +184,7 @@ class FileStream(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """Return ``size`` bytes, or fewer at the end of the file."""
-        left = max(0, self._file.size - self._position)
-        data = bytes(self._file.read(self._position, left if size < 0 else min(size, left)))
+        remaining = max(0, self._file.size - self._position)
+        data = bytes(self._file.read(self._position, remaining if size < 0 else min(size, remaining)))
         self._position += len(data)
         return data

@@ -277,8 +277,8 @@ class SavepointBuild:
         An operator that does not have state gives up its uid, and is left out: Flink does not look for it.
         """
         new = {uid_hash: OperatorIdentifier.of(uid) for uid_hash, uid in self._by_operator(uids).items()}
-        taken = {identifier.uid_hash for identifier in new.values()} - new.keys()
-        for draft in [draft for draft in self.drafts if draft.identifier.uid_hash in taken and draft.is_empty]:
+        assigned = {identifier.uid_hash for identifier in new.values()} - new.keys()
+        for draft in [draft for draft in self.drafts if draft.identifier.uid_hash in assigned and draft.is_empty]:
             del self._drafts[draft.identifier.uid_hash]
         with self.all_or_nothing():
             renamed = {uid_hash: self._drafts[uid_hash].copy() for uid_hash in new}
@@ -322,8 +322,8 @@ class SavepointBuild:
         uids = [uid] if uid is not None else [d.identifier for d in self.drafts if d.source_keyed or d.changes.added]
         if not uids:
             raise OptionError("there is no operator with keyed state yet; add state first, or name the operator")
-        for one in uids:
-            with self.change(one) as draft:
+        for operator_uid in uids:
+            with self.change(operator_uid) as draft:
                 draft.changes.asynchronous = asynchronous
 
     def set_max_parallelism(self, max_parallelism: int, uid: Uid | None = None) -> None:
@@ -351,8 +351,8 @@ class SavepointBuild:
         identifier = OperatorIdentifier.of(uid)
         if identifier.uid is None or self.snapshot is None or self.snapshot.query_plan is None:
             return identifier
-        known = self.snapshot.query_plan.find(identifier.uid, self._drafts)
-        return identifier if known is None else self._drafts[known].identifier
+        uid_hash = self.snapshot.query_plan.find(identifier.uid, self._drafts)
+        return identifier if uid_hash is None else self._drafts[uid_hash].identifier
 
     def _draft(self, identifier: OperatorIdentifier) -> OperatorDraft:
         draft = self._drafts.get(identifier.uid_hash)
@@ -365,11 +365,11 @@ class SavepointBuild:
 
     def _check_free(self, draft: OperatorDraft) -> None:
         """Refuse an operator with the identifier of another."""
-        for other in self.drafts:
-            same = other.final_identifier.uid_hash == draft.final_identifier.uid_hash
-            if same and other.identifier.uid_hash != draft.identifier.uid_hash:
+        for draft_of_name in self.drafts:
+            same = draft_of_name.final_identifier.uid_hash == draft.final_identifier.uid_hash
+            if same and draft_of_name.identifier.uid_hash != draft.identifier.uid_hash:
                 raise OptionError(
-                    f"{other.label} and {draft.label} would both be {draft.final_identifier}; choose another uid"
+                    f"{draft_of_name.label} and {draft.label} would both be {draft.final_identifier}; choose another uid"
                     + code_or_text(". To exchange uids, give both to change_operator_identifiers", "")
                 )
 
@@ -448,10 +448,10 @@ class SavepointBuild:
     def first_pass(self, engine: Engine) -> RowsPass:
         """Return the first pass over the rows, for changes that have rows of one table only."""
         outcomes = self._outcomes()
-        ((outcome, given),) = ((outcome, given) for outcome in outcomes for given in outcome.changes.state_rows)
+        ((outcome, state_rows),) = ((outcome, state_rows) for outcome in outcomes for state_rows in outcome.changes.state_rows)
         target = keyed_target(outcome, engine)
         assert target is not None  # it has the states of the rows
-        return first_pass(target, given)
+        return first_pass(target, state_rows)
 
     def write_to(
         self, path: str | PathLike[str], engine: Engine, *, overwrite: bool = False, access: SnapshotAccess | None = None
@@ -510,7 +510,7 @@ class SavepointBuild:
         outcomes = self._outcomes()
         copies = copy_unchanged(engine, outcomes, staging)
         files = [changed_files(outcome, engine) for outcome in outcomes]
-        results = iter(engine.write_files([given for kinds in files for given in kinds.values()], staging))
+        results = iter(engine.write_files([state_files for kinds in files for state_files in kinds.values()], staging))
         return outcomes, [
             written_operator(outcome, copies, {kind: next(results) for kind in kinds})
             for outcome, kinds in zip(outcomes, files, strict=True)
@@ -519,9 +519,9 @@ class SavepointBuild:
     @property
     def _removed(self) -> tuple[str, ...]:
         """The operators of the source savepoint that are left out."""
-        left = {d.source.operator.operator_id for d in self.drafts if d.source is not None and not d.source.is_copied}
+        remaining = {d.source.operator.operator_id for d in self.drafts if d.source is not None and not d.source.is_copied}
         operators = self.snapshot.metadata.operators if self.snapshot is not None else ()
-        return tuple(o.label for o in operators if o.operator_id not in left)
+        return tuple(o.label for o in operators if o.operator_id not in remaining)
 
     def _changes_nothing(self, outcomes: Sequence[OperatorOutcome], operators: Sequence[OperatorSummary]) -> bool:
         """Return whether the state of all operators is unchanged, despite the requested changes."""
@@ -573,17 +573,17 @@ class SavepointBuild:
     def _check(self) -> None:
         if not self.drafts:
             raise OptionError("there is no operator to write; add state first")
-        taken: dict[str, OperatorDraft] = {}
+        by_hash: dict[str, OperatorDraft] = {}
         for draft in self.drafts:
             check_parallelism(draft.parallelism, draft.max_parallelism)
-            other = taken.setdefault(draft.final_identifier.uid_hash, draft)
-            if other is not draft:
-                raise OptionError(f"{other.label} and {draft.label} would both be {draft.final_identifier}; choose another uid")
-        left = [report for draft in self.drafts for report in draft.not_migrated]
-        if left:
+            first = by_hash.setdefault(draft.final_identifier.uid_hash, draft)
+            if first is not draft:
+                raise OptionError(f"{first.label} and {draft.label} would both be {draft.final_identifier}; choose another uid")
+        stuck = [report for draft in self.drafts for report in draft.not_migrated]
+        if stuck:
             raise StateMigrationError(
-                f"{len(left)} states can't be migrated to Flink {self._migrated_to}; do what each line says, or leave the state "
-                "out with remove_state:\n" + "\n".join(map(str, left))
+                f"{len(stuck)} states can't be migrated to Flink {self._migrated_to}; do what each line says, or leave the state "
+                "out with remove_state:\n" + "\n".join(map(str, stuck))
             )
         self._check_release()
         for outcome in self._outcomes():
@@ -595,6 +595,6 @@ class SavepointBuild:
         if version is None:
             return
         registered = RegisteredStates.of_savepoint(self.drafts)
-        if found := registered.obstacles(release_for(version)):
-            raise StateMigrationError(refusal(found, version, is_label=self._flink_version is not None))
+        if obstacles := registered.obstacles(release_for(version)):
+            raise StateMigrationError(refusal(obstacles, version, is_label=self._flink_version is not None))
         self._unchecked = registered.unchecked if self._flink_version is not None else ()

@@ -44,12 +44,12 @@ class StateRows:
     @classmethod
     def of(cls, rows: Rows, states: Sequence[tuple[KeyedDescription, ColumnNames]], replaces: Replaced = "") -> StateRows:
         """Return rows that states are written from, each with its columns."""
-        columns = {state.name: given for state, given in states}
+        columns = {state.name: names for state, names in states}
         return cls(rows, columns, replaces, {state.name: declared_names(state) for state, _ in states})
 
     def without_states(self, states: Collection[str]) -> tuple[StateRows, ...]:
         """Return the rows for other states; empty without other states."""
-        columns = {name: given for name, given in self.columns.items() if name not in states}
+        columns = {name: names for name, names in self.columns.items() if name not in states}
         return (replace(self, columns=columns),) if columns else ()
 
 
@@ -158,13 +158,13 @@ class OperatorChanges:
     @property
     def updated(self) -> frozenset[str]:
         """The states of the source savepoint that rows change."""
-        return frozenset(name for given in self.state_rows if given.replaces for name in given.columns)
+        return frozenset(name for rows in self.state_rows if rows.replaces for name in rows.columns)
 
     @property
     def changes_states(self) -> bool:
         """Whether states are written or left out, or keyed state is written again."""
-        given = (self.added, self.operator_states, self.edits, self.removed, self.state_rows, self.deletions, self.rewrites)
-        return any(given) or self.asynchronous is not None or self.retyped_key is not None
+        changes = (self.added, self.operator_states, self.edits, self.removed, self.state_rows, self.deletions, self.rewrites)
+        return any(changes) or self.asynchronous is not None or self.retyped_key is not None
 
     def changes_entries(self, name: str) -> bool:
         """Return whether rows or deletions change entries of a state of the source savepoint."""
@@ -172,7 +172,7 @@ class OperatorChanges:
 
     def forget(self, name: str) -> None:
         """Drop the rows and deletions that were given for this state alone."""
-        self.state_rows = [left for given in self.state_rows for left in given.without_states({name})]
+        self.state_rows = [remaining for rows in self.state_rows for remaining in rows.without_states({name})]
         self.deletions = [deletion for deletion in self.deletions if deletion.state != name]
         self.forms.pop(name, None)
         self.python.pop(name, None)
@@ -182,7 +182,7 @@ class OperatorChanges:
     def summary(self) -> str:
         """The changes in a few words; empty without changes."""
         written = dict.fromkeys(
-            [*(name for given in self.state_rows for name in given.columns), *self.operator_states, *self.edits]
+            [*(name for rows in self.state_rows for name in rows.columns), *self.operator_states, *self.edits]
         )
         parts = [
             f"write {', '.join(written)}" if written else "",

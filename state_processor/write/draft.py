@@ -151,8 +151,8 @@ class OperatorDraft:
         OptionError
             If an earlier change writes all of the state.
         """
-        kept = self.kept_keyed()
-        if name not in kept:
+        states = self.kept_keyed()
+        if name not in states:
             if name in self.changes.added:
                 raise OptionError(
                     f"{self.label}: an earlier call writes all of the state {shown_name(name)!r} anew, and this change is to a "
@@ -162,7 +162,7 @@ class OperatorDraft:
                 raise NotFoundError(f"{self.label}: an earlier call removes the state {shown_name(name)!r}")
             if not self.source_states:
                 raise NotFoundError(f"{self.label} has no state in the source savepoint")
-            raise NotFoundError.naming_nearest("keyed state", name, map(shown_name, kept), self.label)
+            raise NotFoundError.naming_nearest("keyed state", name, map(shown_name, states), self.label)
         if self.migration is not None and self.migration.keyed is not None and self.converts(name):
             return self.migration.keyed.roles(name)[1]
         return self.source_keyed[name]
@@ -218,7 +218,7 @@ class OperatorDraft:
         in_row = (python or self.has_python_keys) and not isinstance(key, PythonKeySerializer)
         return PythonKeySerializer(RowSerializer([key])) if in_row else key
 
-    def take_key(self, rows: KeyedRows, given: TypeSerializer | None, *, python: bool = False) -> TypeSerializer:
+    def take_key(self, rows: KeyedRows, asked: TypeSerializer | None, *, python: bool = False) -> TypeSerializer:
         """Set and return the key type: the known type, the given one, or the one that a column suggests.
 
         Fields of rows get the names of the given type.
@@ -227,7 +227,7 @@ class OperatorDraft:
         ----------
         rows
             Rows with the column of the key.
-        given
+        asked
             The type that the user names.
         python
             Whether the job is a job of PyFlink, if the operator does not have keys yet.
@@ -237,19 +237,19 @@ class OperatorDraft:
         OptionError
             If the operator has keys of another type, or the column does not suggest one.
         """
-        if given is not None and not isinstance(given, TypeSerializer):
-            raise OptionError(f"key_type={given!r}: expected a type such as Types.STRING(), found a {type(given).__name__}")
-        known, given = self.key, None if given is None else self.key_of_job(given, python=python)
-        if known is not None and given is not None and not _is_same(known, given):
-            if known.snapshot().resolve_schema_compatibility(given).verdict is not Verdict.COMPATIBLE_AS_IS:
-                if str(known) == str(given):
+        if asked is not None and not isinstance(asked, TypeSerializer):
+            raise OptionError(f"key_type={asked!r}: expected a type such as Types.STRING(), found a {type(asked).__name__}")
+        key, asked = self.key, None if asked is None else self.key_of_job(asked, python=python)
+        if key is not None and asked is not None and not _is_same(key, asked):
+            if key.snapshot().resolve_schema_compatibility(asked).verdict is not Verdict.COMPATIBLE_AS_IS:
+                if str(key) == str(asked):
                     raise OptionError(
-                        f"{self.label} has keys of type {known} in another form: with other fields, or in rows of PyFlink. For a "
+                        f"{self.label} has keys of type {key} in another form: with other fields, or in rows of PyFlink. For a "
                         "PyFlink job, call with_keyed_state with python=True before other methods that add keyed state or timers"
                     )
-                raise OptionError(f"{self.label} has keys of type {known}, not {given}; all its keyed states share one key")
-            known = with_row_names(known, row_names(given))
-        key = known or given or self.key_of_job(rows.key_type(), python=python)
+                raise OptionError(f"{self.label} has keys of type {key}, not {asked}; all its keyed states share one key")
+            key = with_row_names(key, row_names(asked))
+        key = key or asked or self.key_of_job(rows.key_type(), python=python)
         self.changes.key = key
         return key
 
@@ -308,31 +308,31 @@ class OperatorDraft:
             If a state of this name does not exist.
         """
         name, changes = self.stored(name), self.changes
-        left = [*(n for n in self.source_states if n not in changes.removed), *changes.added, *changes.operator_states]
-        if name not in left:
-            raise NotFoundError.naming_nearest("state", name, map(shown_name, left), self.label)
+        names = [*(n for n in self.source_states if n not in changes.removed), *changes.added, *changes.operator_states]
+        if name not in names:
+            raise NotFoundError.naming_nearest("state", name, map(shown_name, names), self.label)
         changes.forget(name)
         changes.added.pop(name, None)
         changes.operator_states.pop(name, None)
         if name in self.source_states:
             changes.removed.add(name)
 
-    def _check_new(self, name: str, others: Collection[str], kind: str) -> None:
+    def _check_new(self, name: str, source_names: Collection[str], kind: str) -> None:
         """Refuse the name of a state that is written already, or of one of the other states of the source savepoint."""
         if not isinstance(name, str) or not name:
             raise OptionError(f"{self.label}: a state is named {name!r}; expected text that is not empty")
         if name in self.changes.added or name in self.changes.operator_states:
             raise OptionError(f"{self.label}: state {name!r} is written twice")
-        if name in others and self.keeps(name):
+        if name in source_names and self.keeps(name):
             raise OptionError(
                 f"{self.label}: {name!r} is {kind} state of the source savepoint, which would be lost; call remove_state for it "
                 "first, or name the new one differently"
             )
 
 
-def _is_same(one: TypeSerializer, other: TypeSerializer) -> bool:
+def _is_same(left_type: TypeSerializer, right_type: TypeSerializer) -> bool:
     """Return whether types have the same snapshots: their text lacks the fields of a POJO."""
-    return str(one) == str(other) and one.snapshot().to_bytes() == other.snapshot().to_bytes()
+    return str(left_type) == str(right_type) and left_type.snapshot().to_bytes() == right_type.snapshot().to_bytes()
 
 
 @dataclass(frozen=True)

@@ -61,9 +61,9 @@ def keyed_format(
             raise OptionError(f"{spelled('backend', backend)}: canonical savepoints have none; leave it out, or set {native}")
         return CANONICAL_FORMAT
     if backend not in _BACKENDS:
-        given = "" if backend is None else f", {spelled('backend', backend)}"
+        backend_text = "" if backend is None else f", {spelled('backend', backend)}"
         naming = f"name the backend that restores it by {spelled('backend')}: {', '.join(_BACKENDS)}"
-        raise OptionError(f"{spelled('format', 'native')}{given}: {naming}")
+        raise OptionError(f"{spelled('format', 'native')}{backend_text}: {naming}")
     if flink_version is not None and _version(flink_version) < _FIRST_NATIVE:
         raise OptionError(f"flink_version={flink_version!r} can't restore native savepoints; the first that can is 1.15")
     if backend == "hashmap":
@@ -73,9 +73,9 @@ def keyed_format(
     return StoreFormat(backend, scratch, shares_files)
 
 
-def _check_stores(given: Mapping[str, Any], format: str, backend: str | None) -> None:
+def _check_stores(settings: Mapping[str, Any], format: str, backend: str | None) -> None:
     """Refuse options that act only on the files of RocksDB and ForSt."""
-    for name, value in given.items():
+    for name, value in settings.items():
         if value is not None:
             raise OptionError(
                 f"{spelled(name, value)} with {spelled('format', format)}, {spelled('backend', backend)}: {_OF_STORES[name]}; "

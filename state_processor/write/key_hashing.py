@@ -66,11 +66,11 @@ def _needs_rule(source: SourceOperator, key: TypeSerializer) -> bool:
     """Return whether there are keys whose ``hashCode`` the serializer does not know."""
     if has_known_hash(key):
         return False
-    some = next((batch.column(KEY).slice(0, 1) for batch in _keys(source) if batch.num_rows), None)
-    if some is None:
+    sample = next((batch.column(KEY).slice(0, 1) for batch in _keys(source) if batch.num_rows), None)
+    if sample is None:
         return False
     try:
-        hash_codes(key, some)
+        hash_codes(key, sample)
     except UnsupportedFormatError:
         return True
     return False
@@ -81,18 +81,18 @@ def _rules(
     engine: Engine,
     source: SourceOperator,
     key: TypeSerializer,
-    given: tuple[HashRule, ...] | None,
+    requested: tuple[HashRule, ...] | None,
 ) -> tuple[HashRule, ...]:
     """Return the rules that fit every existing key, out of those given or of all that are known."""
     keys, groups, is_complete = _sample(source, key)
     size = source.operator.max_parallelism
-    if given is None:
+    if requested is None:
         rules = learn_hash_rule(key, keys, groups, size, outcome.max_parallelism).rules
     else:
-        rules = rules_left(key, given, misfits(key, given, keys, groups, size), inferred=False)
+        rules = rules_left(key, requested, misfits(key, requested, keys, groups, size), inferred=False)
     if is_complete:
         return rules
-    return rules_left(key, rules, _contradicted(outcome, engine, source, rules), inferred=given is None)
+    return rules_left(key, rules, _contradicted(outcome, engine, source, rules), inferred=requested is None)
 
 
 def _checked(

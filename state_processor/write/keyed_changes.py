@@ -56,7 +56,7 @@ _IDENTIFYING: Final = (KEY, *NAMESPACES, MAP_KEY)
 
 def add_keyed_states(
     draft: OperatorDraft,
-    given: KeyedRows,
+    rows: KeyedRows,
     key_type: TypeSerializer | None = None,
     states: Mapping[str, StateSpec | TypeSerializer] | None = None,
     *,
@@ -71,25 +71,25 @@ def add_keyed_states(
     columns
         Columns to states, where their names differ.
     """
-    checked_schema(given.rows, [given.key])
-    specs = _new_states(given, states, columns)
-    python = draft.has_python_keys or given.of_python if python is None else python
-    fields = {column: given.schema.field(column) for column in specs if column in given.schema.names}
+    checked_schema(rows.rows, [rows.key])
+    specs = _new_states(rows, states, columns)
+    python = draft.has_python_keys or rows.of_python if python is None else python
+    fields = {column: rows.schema.field(column) for column in specs if column in rows.schema.names}
     arrays = {column for column, field in fields.items() if python and has_byte_arrays(field)}
     for field in fields.values() if python else ():
         check_byte_arrays(field, typed=states is not None or has_values(field), typing=spelled("states"))
-    key_serializer = draft.take_key(given, key_type, python=python)
+    key_serializer = draft.take_key(rows, key_type, python=python)
     has_ttl = any(spec.ttl is not None for _, spec in specs.values())
     written: list[tuple[KeyedDescription, ColumnNames]] = []
     for column, (name, spec) in specs.items():
         state = _add_state(draft, name, spec, key_serializer, python=python, byte_arrays=column in arrays)
-        taken = given.new_state_columns(state, column, uses_times=has_ttl)
+        sources = rows.new_state_columns(state, column, uses_times=has_ttl)
         if draft.source_key is not None:
-            check_key_types(state, given.schema, {KEY: given.key})
-        _check_types(draft, state, given.schema, taken)
-        written.append((state, taken))
-    given.check_windows(taken for _, taken in written)
-    draft.changes.state_rows.append(StateRows.of(given.rows, written))
+            check_key_types(state, rows.schema, {KEY: rows.key})
+        _check_types(draft, state, rows.schema, sources)
+        written.append((state, sources))
+    rows.check_windows(sources for _, sources in written)
+    draft.changes.state_rows.append(StateRows.of(rows.rows, written))
     if key_hash is not None:
         set_key_hash(draft, key_hash)
     elif draft.changes.hashing is None and draft.source_key is None:
@@ -124,18 +124,18 @@ def _new_states(
     rows: KeyedRows, states: Mapping[str, StateSpec | TypeSerializer] | None, columns: Mapping[str, str] | None
 ) -> dict[str, tuple[str, StateSpec]]:
     """Return the names and kinds of new states, by the column of their values."""
-    for what, given in (("states", states), ("columns", columns)):
-        if given is not None and not isinstance(given, Mapping):
-            raise OptionError(f"{what}={given!r}: expected a mapping by column, found a {type(given).__name__}")
-    found = rows.value_types() if states is None else {}
-    states = {column: spec for column, (_, spec) in found.items()} if states is None else states
+    for argument, mapping in (("states", states), ("columns", columns)):
+        if mapping is not None and not isinstance(mapping, Mapping):
+            raise OptionError(f"{argument}={mapping!r}: expected a mapping by column, found a {type(mapping).__name__}")
+    suggested = rows.value_types() if states is None else {}
+    states = {column: spec for column, (_, spec) in suggested.items()} if states is None else states
     if not states:
         raise OptionError(f"there is no state to write: the rows have only {', '.join(rows.schema.names)}")
-    names = {**{column: name for column, (name, _) in found.items()}, **(columns or {})}
+    names = {**{column: name for column, (name, _) in suggested.items()}, **(columns or {})}
     unknown = [c for c in names if c not in states]
     if unknown:
         raise OptionError(f"columns={unknown[0]!r}: no state is written from it; there are {', '.join(states)}")
-    return {column: (name := names.get(column, column), as_spec(name, given)) for column, given in states.items()}
+    return {column: (name := names.get(column, column), as_spec(name, value)) for column, value in states.items()}
 
 
 def _add_state(
@@ -152,7 +152,7 @@ def _add_state(
 def update_keyed_state(
     draft: OperatorDraft,
     state: str,
-    given: KeyedRows,
+    rows: KeyedRows,
     *,
     types: DeclaredTypes | None = None,
     infer_kryo: bool = False,
@@ -166,11 +166,11 @@ def update_keyed_state(
         columns_of, parts_of = split_declared_types(named, types or {})
         inferred = _inferred(source, state) if infer_kryo else {}
         described = declared(named_by(named, columns_of), inferred | java_types_by_path(parts_of))
-        checked_schema(given.rows)
-        given.check_byte_arrays(named, typed=python_type is not None)
-        updated = draft.update(described, with_bytes=given.has_bytes)
+        checked_schema(rows.rows)
+        rows.check_byte_arrays(named, typed=python_type is not None)
+        updated = draft.update(described, with_bytes=rows.has_bytes)
         description = _take_python(draft, updated, python_type)
-        shaped, columns, replaces = given.shaped(description)
+        shaped, columns, replaces = rows.shaped(description)
         with asking_for_types(description), asking_for_python_type(description):
             _check_types(draft, description, shaped.schema, columns)
             check_key_types(description, shaped.schema, {role: columns[role] for role in _IDENTIFYING if role in columns})
@@ -196,60 +196,63 @@ def delete_keys(
     schema = checked_schema(rows)
     state = None if state is None else draft.stored(state)
     column = key or (schema.names[0] if len(schema.names) == 1 else KEY)
-    kept = draft.kept_keyed()
-    if not kept and not draft.changes.added:
+    names = draft.kept_keyed()
+    if not names and not draft.changes.added:
         raise NotFoundError(f"{draft.label} has no keyed state that keys could be deleted from; is the uid right?")
-    states = [draft.keyed(name) for name in (kept if state is None else [state])]
-    columns = KeyedRows(rows, column).key_columns(None if state is None else states[0], list(map(shown_name, kept)))
+    states = [draft.keyed(name) for name in (names if state is None else [state])]
+    columns = KeyedRows(rows, column).key_columns(None if state is None else states[0], list(map(shown_name, names)))
     keys: DeclaredNames = {}
     if draft.source_key is not None:
-        given = None if key_type is None else draft.key_of_job(key_type)
-        named = row_names(draft.source_key) if given is None else names_in(given, draft.source_key, "key")
+        job_key = None if key_type is None else draft.key_of_job(key_type)
+        named = row_names(draft.source_key) if job_key is None else names_in(job_key, draft.source_key, "key")
         keys = {"key": named} if named else {}
-    changed = [*(with_names(one, keys) for one in states), *(draft.changes.added.values() if state is None else ())]
-    for one in changed:
-        check_key_types(one, schema, columns)
-    _delete(draft, [one.name for one in changed], Deletion(rows, columns, state, names=keys))
+    changed = [
+        *(with_names(description, keys) for description in states),
+        *(draft.changes.added.values() if state is None else ()),
+    ]
+    for description in changed:
+        check_key_types(description, schema, columns)
+    _delete(draft, [description.name for description in changed], Deletion(rows, columns, state, names=keys))
 
 
 def delete_map_entries(
     draft: OperatorDraft,
     state: str,
-    given: KeyedRows,
+    rows: KeyedRows,
     *,
     types: Mapping[str, TypeSerializer] | None = None,
     python_type: PythonTypeArgument | None = None,
 ) -> None:
     """Delete entries of a map state; see :meth:`~state_processor.SavepointWriter.delete_map_entries`."""
     with naming(f"state {state!r}"):
-        schema = checked_schema(given.rows)
+        schema = checked_schema(rows.rows)
         state = draft.stored(state)
         named = named_by(draft.keyed(state), types or {})
-        given.check_byte_arrays(named, typed=python_type is not None)
+        rows.check_byte_arrays(named, typed=python_type is not None)
         description = _take_python(draft, named, python_type)
-        columns = given.entry_columns(description)
+        columns = rows.entry_columns(description)
         with asking_for_python_type(description):
             check_key_types(description, schema, columns)
-        _delete(draft, [state], Deletion(given.rows, columns, state, "entries", declared_names(description)))
+        _delete(draft, [state], Deletion(rows.rows, columns, state, "entries", declared_names(description)))
 
 
 def add_timers(
-    draft: OperatorDraft, given: KeyedRows, key_type: TypeSerializer | None = None, namespace: TypeSerializer | None = None
+    draft: OperatorDraft, table: KeyedRows, key_type: TypeSerializer | None = None, namespace: TypeSerializer | None = None
 ) -> None:
     """Write timers; see :meth:`~state_processor.SavepointWriter.with_timers`."""
-    schema, key = checked_schema(given.rows), given.key
-    part = key if given.rows.case_sensitive else key.lower()
+    schema, key = checked_schema(table.rows), table.key
+    part = key if table.rows.case_sensitive else key.lower()
     if part in (TIMESTAMP, DOMAIN, SERVICE):
         raise InvalidRowError(f"timers: column {key!r} has the {part} of each timer; rename the column of the key")
     times = [n for n in (TIMESTAMP, TIMESTAMP_MS, FIRES_AT) if n != key]
-    namespace = given.namespace_type() if namespace is None else namespace
+    namespace = table.namespace_type() if namespace is None else namespace
     require(schema.names, [key, *([] if set(times) & set(schema.names) else [TIMESTAMP])])
     spaces = (NAMESPACE,) if namespace is None else NAMESPACES
     hint = "name the type of the window by namespace=Types.TIME_WINDOW()" if WINDOW in schema.names else ""
     refuse_others(schema.names, (key, *times, DOMAIN, SERVICE, *spaces), hint)
-    key_serializer = draft.take_key(given, key_type)
-    rows, found = timers(given.rows, key, has_namespaces=namespace is not None)
-    queues = [(timer_queue(*queue, key_serializer, namespace), queue) for queue in found]
+    key_serializer = draft.take_key(table, key_type)
+    rows, queue_keys = timers(table.rows, key, has_namespaces=namespace is not None)
+    queues = [(timer_queue(*queue, key_serializer, namespace), queue) for queue in queue_keys]
     held = [name for name, state in draft.source_keyed.items() if state.is_timer]
     if held and not queues:
         raise OptionError(
@@ -259,7 +262,7 @@ def add_timers(
     written: list[tuple[KeyedDescription, ColumnNames]] = []
     for queue, _ in queues:
         draft.add(queue)
-        columns = given.context_columns(queue) | {KEY: key, TIMESTAMP: TIMESTAMP}
+        columns = table.context_columns(queue) | {KEY: key, TIMESTAMP: TIMESTAMP}
         _check_types(draft, queue, rows.schema, columns)
         written.append((queue, columns))
     if written:
@@ -287,7 +290,7 @@ def replace_state(draft: OperatorDraft, state: KeyedDescription, rows: Rows) -> 
 
 
 def _take_python(
-    draft: OperatorDraft, state: KeyedDescription, given: PythonTypeArgument | PythonType | None
+    draft: OperatorDraft, state: KeyedDescription, declared: PythonTypeArgument | PythonType | None
 ) -> KeyedDescription:
     """Note the type that a PyFlink job declares for a state; return the state with it.
 
@@ -296,9 +299,9 @@ def _take_python(
     OptionError
         If another type was given before, or the state is not one of PyFlink or of another kind.
     """
-    if given is None and not is_python_state(state.name):
+    if declared is None and not is_python_state(state.name):
         return state
-    type_ = None if given is None else python_type_of(given)
+    type_ = None if declared is None else python_type_of(declared)
     described = state if type_ is None else with_python_type(state, type_)
     before = draft.changes.python.setdefault(state.name, type_)
     if described != (state if before is None else with_python_type(state, before)):
@@ -325,16 +328,16 @@ def _supersede(draft: OperatorDraft, states: Sequence[str], rows: Rows, columns:
         rows = rows.once()
     for i in changed:
         earlier = draft.changes.state_rows[i]
-        name, given = next(iter(earlier.columns.items()))  # several states are new, and share the key
-        if earlier.replaces and MAP_KEY in columns and MAP_KEY not in given:  # some entries of whole maps change
-            whole = {n: c for n, c in given.items() if n in (KEY, *NAMESPACES)}
+        name, earlier_columns = next(iter(earlier.columns.items()))  # several states are new, and share the key
+        if earlier.replaces and MAP_KEY in columns and MAP_KEY not in earlier_columns:  # some entries of whole maps change
+            whole = {n: c for n, c in earlier_columns.items() if n in (KEY, *NAMESPACES)}
             earlier = replace(earlier, rows=earlier.rows.once())
             draft.changes.deletions.append(Deletion(earlier.rows, whole, name, names=earlier.names.get(name, {})))
-            entries, given = explode_map(earlier.rows, given)
-            earlier = StateRows(entries, {name: given}, "entries", earlier.names)
-        shared = [n for n in names if n in given]
-        left = earlier.rows.without([given[n] for n in shared], rows, [columns[n] for n in shared])
-        draft.changes.state_rows[i] = replace(earlier, rows=left)
+            entries, earlier_columns = explode_map(earlier.rows, earlier_columns)
+            earlier = StateRows(entries, {name: earlier_columns}, "entries", earlier.names)
+        shared = [n for n in names if n in earlier_columns]
+        remaining = earlier.rows.without([earlier_columns[n] for n in shared], rows, [columns[n] for n in shared])
+        draft.changes.state_rows[i] = replace(earlier, rows=remaining)
     return rows
 
 
@@ -359,6 +362,6 @@ def _check_types(draft: OperatorDraft, state: KeyedDescription, schema: pa.Schem
     """
     require(schema.names, columns.values())
     rows = pa.schema([(name, schema.field(column).type) for name, column in columns.items()])
-    where = f"state {state.name!r}"
-    with naming(where), third_party_errors(where, parts=state.serializers.values()):
+    label = f"state {state.name!r}"
+    with naming(label), third_party_errors(label, parts=state.serializers.values()):
         compile_entries(for_flink(state, draft.flink_major), rows, draft.max_parallelism, EncodeOptions(), columns)

@@ -31,7 +31,7 @@ def keyed_state_files(outcome: OperatorOutcome, engine: Engine) -> StateFiles | 
     target = keyed_target(outcome, engine)
     if target is None:
         return None
-    rows = [first_pass(target, given) for given in outcome.changes.state_rows]
+    rows = [first_pass(target, state_rows) for state_rows in outcome.changes.state_rows]
     rows += [_deletion_pass(outcome, target, deletion) for deletion in outcome.changes.deletions]
     parts = list(_pass_through(outcome, target))
     bases = _bases(outcome)
@@ -61,17 +61,17 @@ def keyed_target(outcome: OperatorOutcome, engine: Engine) -> KeyedTarget | None
     )
 
 
-def first_pass(target: KeyedTarget, given: StateRows) -> RowsPass:
+def first_pass(target: KeyedTarget, state_rows: StateRows) -> RowsPass:
     """Return the pass that encodes some rows."""
     ids = target.ids
     states = tuple(
-        StateColumns(ids[name], dict(columns), given.replaces, given.names.get(name, {}), given.queues.get(name))
-        for name, columns in given.columns.items()
+        StateColumns(ids[name], dict(columns), state_rows.replaces, state_rows.names.get(name, {}), state_rows.queues.get(name))
+        for name, columns in state_rows.columns.items()
         if name in ids
     )
     last_access = time_ns() // 1_000_000
-    columns = _columns(*given.columns.values(), *({name: name for name in QUEUE_COLUMNS} for _ in given.queues))
-    return RowsPass(given.rows, columns, EncodeRows(target, states, last_access, tuple(given.queues.values())))
+    columns = _columns(*state_rows.columns.values(), *({name: name for name in QUEUE_COLUMNS} for _ in state_rows.queues))
+    return RowsPass(state_rows.rows, columns, EncodeRows(target, states, last_access, tuple(state_rows.queues.values())))
 
 
 def _deletion_pass(outcome: OperatorOutcome, target: KeyedTarget, deletion: Deletion) -> RowsPass:

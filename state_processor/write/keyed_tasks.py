@@ -80,8 +80,10 @@ class EncodeRows:
             if self.queues and sum(rows.num_rows for rows in divided.values()) != batch.num_rows:
                 raise self._of_no_queue(batch)
             for number, state in enumerate(self.states):
-                given = batch if state.queue is None else divided[state.queue]
-                rows = pa.RecordBatch.from_arrays([given.column(c) for c in state.columns.values()], names=list(state.columns))
+                source_rows = batch if state.queue is None else divided[state.queue]
+                rows = pa.RecordBatch.from_arrays(
+                    [source_rows.column(c) for c in state.columns.values()], names=list(state.columns)
+                )
                 if number == len(encoders):
                     encoders.append(_StateEncoder(self, state, rows.schema))
                 yield from encoders[number].encode(rows)
@@ -100,8 +102,8 @@ class EncodeRows:
 
 
 def _rows_of_queue(batch: pa.RecordBatch, queue: tuple[str, str]) -> pa.RecordBatch:
-    found = (pc.equal(batch.column(name), value) for name, value in zip(QUEUE_COLUMNS, queue, strict=True))
-    return batch.filter(pc.and_(*found))
+    conditions = (pc.equal(batch.column(name), value) for name, value in zip(QUEUE_COLUMNS, queue, strict=True))
+    return batch.filter(pc.and_(*conditions))
 
 
 class _StateEncoder:

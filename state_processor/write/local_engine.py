@@ -77,8 +77,8 @@ class LocalEngine:
     def run_parts(self, parts: Sequence[Part], task: Callable[[Any], Any]) -> list[Any]:
         """See :class:`~state_processor.write.engines.Engine`."""
         run = RunParts(task, tuple(((number, part),) for number, part in enumerate(parts)))
-        found = results_by_number(_run_in_threads(run, len(parts), self._threads or _LOCAL_THREADS))
-        return [found[number] for number in range(len(parts))]
+        results = results_by_number(_run_in_threads(run, len(parts), self._threads or _LOCAL_THREADS))
+        return [results[number] for number in range(len(parts))]
 
     copy_files = run_parts
 
@@ -91,41 +91,41 @@ class LocalEngine:
         Between the passes, entries are in files: in the directory of the write if it is local, or else in scratch space.
         """
         if staging.is_local:
-            return [self._written(one, staging) for one in files]
+            return [self._written(state_files, staging) for state_files in files]
         directory = scratch_space(self._scratch).directory()
         try:
-            return [self._written(one, replace(staging, scratch=str(directory))) for one in files]
+            return [self._written(state_files, replace(staging, scratch=str(directory))) for state_files in files]
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
     def _written(self, files: StateFiles, staging: Staging) -> Written:
-        indexes = [index for given in files.rows for index in self._encoded(given, staging)]
-        for given in files.parts:
-            groups = tuple(tuple((0, part) for part in parts) for parts in _groups(given.parts))
-            first_pass = FirstPass(EncodeParts(((0, given.encode),), groups), staging)
+        indexes = [index for rows_pass in files.rows for index in self._encoded(rows_pass, staging)]
+        for parts_pass in files.parts:
+            groups = tuple(tuple((0, part) for part in parts) for parts in _groups(parts_pass.parts))
+            first_pass = FirstPass(EncodeParts(((0, parts_pass.encode),), groups), staging)
             indexes += blob_indexes(_run_in_threads(first_pass, len(groups), self._threads or _LOCAL_THREADS))
         second_pass = SecondPass(((0, files.write),), staging, indexes, tuple((i,) for i in range(files.parallelism)))
         threads = self._threads or (_LOCAL_THREADS if staging.is_local else _REMOTE_THREADS)
         return results_by_number(_run_in_threads(second_pass, files.parallelism, threads))
 
-    def _encoded(self, given: RowsPass, staging: Staging) -> Sequence[BlobIndex]:
+    def _encoded(self, rows_pass: RowsPass, staging: Staging) -> Sequence[BlobIndex]:
         """Encode rows. Each batch has an index of its own, in the order of the batches: a file does not depend on the threads."""
-        rows: EncodedRows | ArrowRows = given.rows
+        rows: EncodedRows | ArrowRows = rows_pass.rows
         if isinstance(rows, EncodedRows):
             return rows.indexes
-        task = FirstPass(given.task, staging)
-        found: list[BlobIndex] = []
+        task = FirstPass(rows_pass.task, staging)
+        indexes: list[BlobIndex] = []
         running: deque[Future[list[pa.RecordBatch]]] = deque()
         threads = self._threads or _ENCODING_THREADS
         with ThreadPoolExecutor(threads) as pool:
-            batches = merge_batches(rows.batches(given.columns))
+            batches = merge_batches(rows.batches(rows_pass.columns))
             for batch in progress_of_rows(batches, "encoding", rows.count):
                 running.append(pool.submit(copy_context().run, _encode, task, batch))
                 if len(running) > threads:  # few batches are in memory
-                    found += blob_indexes(running.popleft().result())
+                    indexes += blob_indexes(running.popleft().result())
             for future in running:
-                found += blob_indexes(future.result())
-        return found
+                indexes += blob_indexes(future.result())
+        return indexes
 
 
 def _groups(parts: Sequence[Part]) -> list[Sequence[Part]]:

@@ -74,8 +74,8 @@ def _changed_batch(state: MigratedState, rows: pa.RecordBatch) -> pa.RecordBatch
             columns[name] = column
     if LAST_ACCESS in rows.schema.names and state.change.ttl is not False:
         columns[LAST_ACCESS] = rows.column(LAST_ACCESS)
-    found = pa.RecordBatch.from_pydict(columns)
-    return found if state.change.counted is None else found.filter(_is_counted(found.column(_value_column(found.schema.names))))
+    batch = pa.RecordBatch.from_pydict(columns)
+    return batch if state.change.counted is None else batch.filter(_is_counted(batch.column(_value_column(batch.schema.names))))
 
 
 def _value_column(names: Sequence[str]) -> str:
@@ -87,18 +87,18 @@ def _counted(numbers: pa.Array, change: ViewChange) -> pa.Array:
     """Return the numbers that the calls in the new plan have for values."""
     if change.as_bits:
         bits = np.asarray(numbers).view(np.uint64)
-        found = np.zeros_like(bits)
+        masks = np.zeros_like(bits)
         for bit, source in enumerate(change.calls):
             if source is not None:
-                found |= (bits >> np.uint64(source) & np.uint64(1)) << np.uint64(bit)
-        return pa.array(found.view(np.int64), numbers.type)
+                masks |= (bits >> np.uint64(source) & np.uint64(1)) << np.uint64(bit)
+        return pa.array(masks.view(np.int64), numbers.type)
     if change.size == 1:
         return numbers
-    kept = [pc.list_element(numbers, source) for source in change.calls if source is not None]
-    if len(kept) == 1:
-        return kept[0]
-    whole = np.column_stack([np.asarray(column) for column in kept]).ravel()
-    ends = pa.array(np.arange(0, len(whole) + 1, len(kept)), pa.int32())
+    columns = [pc.list_element(numbers, source) for source in change.calls if source is not None]
+    if len(columns) == 1:
+        return columns[0]
+    whole = np.column_stack([np.asarray(column) for column in columns]).ravel()
+    ends = pa.array(np.arange(0, len(whole) + 1, len(columns)), pa.int32())
     return pa.ListArray.from_arrays(ends, pa.array(whole, numbers.type.value_type)).cast(numbers.type)
 
 
@@ -116,8 +116,8 @@ def _changed(values: pa.Array, old: TypeSerializer, change: RowChange, new: Type
         case RowDataSerializer(), RowDataSerializer():
             names = old.slot.type.names
             fields = {ROW_KIND_FIELD: pc.struct_field(values, ROW_KIND_FIELD)}
-            for field, own in zip(change.fields, new.slot.type.fields, strict=True):
-                fields[own.name] = _field(values, field, names, own.type.arrow_type(OPTIONS))
+            for field, slot_field in zip(change.fields, new.slot.type.fields, strict=True):
+                fields[slot_field.name] = _field(values, field, names, slot_field.type.arrow_type(OPTIONS))
             return _struct(fields, values)
         case TupleSerializer(), TupleSerializer():
             parts = zip(old.fields, new.fields, strict=True)
@@ -126,8 +126,8 @@ def _changed(values: pa.Array, old: TypeSerializer, change: RowChange, new: Type
             )
         case NodeSerializer(), NodeSerializer():
             row = _changed(pc.struct_field(values, "row"), old.nested[0], change, new.nested[0])
-            others = {name: pc.struct_field(values, name) for name in Node._fields if name != "row"}
-            return _struct({"row": row, **others}, values)
+            node_fields = {name: pc.struct_field(values, name) for name in Node._fields if name != "row"}
+            return _struct({"row": row, **node_fields}, values)
         case ListSerializer(), ListSerializer():
             elements = _changed(values.flatten(), old.element, change, new.element)
             ends = np.cumsum(np.asarray(pc.list_value_length(values).fill_null(0)), dtype=np.int32)
@@ -165,13 +165,13 @@ def _merged(rows: pa.Table) -> pa.Table:
         counted[LAST_ACCESS] = rows.column(LAST_ACCESS)
         totals[LAST_ACCESS] = "max"
     groups = pa.table(counted).group_by("number").aggregate(list(totals.items())).sort_by("number")
-    found = {name: groups.column(f"{name}_{how}").combine_chunks() for name, how in totals.items()}
-    found["copies"] = found["copies"].cast(pa.int32())
-    value = found["copies"]
-    if "associations" in found:
-        value = pa.StructArray.from_arrays([value, found["associations"]], names=["f0", "f1"])
+    combined = {name: groups.column(f"{name}_{how}").combine_chunks() for name, how in totals.items()}
+    combined["copies"] = combined["copies"].cast(pa.int32())
+    value = combined["copies"]
+    if "associations" in combined:
+        value = pa.StructArray.from_arrays([value, combined["associations"]], names=["f0", "f1"])
     columns = dict(zip(schema.names, rows.take(pa.array(firsts)).columns, strict=True))
     columns[MAP_VALUE] = pa.chunked_array([value]).cast(schema.field(MAP_VALUE).type)
-    if LAST_ACCESS in found:
-        columns[LAST_ACCESS] = pa.chunked_array([found[LAST_ACCESS]])
+    if LAST_ACCESS in combined:
+        columns[LAST_ACCESS] = pa.chunked_array([combined[LAST_ACCESS]])
     return pa.table(columns, schema)

@@ -67,8 +67,8 @@ def decide_migrations(
     for snapshot in {id(d.source.snapshot): d.source.snapshot for d in decisions.values()}.values():
         parts = [part for d in decisions.values() if d.source.snapshot is snapshot for part in d.parts()]
         scan = ScanValues(snapshot_for_tasks(snapshot), named, serializers)
-        for part, found in zip(parts, engine.run_parts(parts, scan) if parts else (), strict=True):
-            decisions[part.operator].take(found)
+        for part, scanned in zip(parts, engine.run_parts(parts, scan) if parts else (), strict=True):
+            decisions[part.operator].take(scanned)
     return {operator: decision.settled() for operator, decision in decisions.items()}
 
 
@@ -103,10 +103,12 @@ class _Decision:
             if state is None:
                 raise NotFoundError.naming_nearest("state", name, self.first.states, label)
             for path in set(paths) - state.used:
-                known = ", ".join(repr(p) for p in {**dict.fromkeys(n.path for n in state.changes), **state.undecided}) or "none"
+                named_paths = (
+                    ", ".join(repr(p) for p in {**dict.fromkeys(n.path for n in state.changes), **state.undecided}) or "none"
+                )
                 raise OptionError(
                     f"{label}, state {name!r}: a type is given for the path {path!r}, where there is nothing that Kryo wrote; "
-                    f"paths with such values: {known}"
+                    f"paths with such values: {named_paths}"
                 )
 
     def _keyed_states(self) -> Iterable[str]:
@@ -115,14 +117,14 @@ class _Decision:
     def parts(self) -> Iterator[ScanPart]:
         """Yield the parts of the snapshot that have to be read to decide whether, and how, values can be converted."""
         operator, uid_hash = self.source.operator, self.identifier.uid_hash
-        wanted = self._to_be_read(self._keyed_states())
-        if any(wanted):
-            yield from (ScanPart(uid_hash, split, *wanted) for split in plan_splits(self.source.handles))
-        wanted = self._to_be_read(self.first.operator)
-        for subtask in operator.subtasks if any(wanted) else ():
+        to_read = self._to_be_read(self._keyed_states())
+        if any(to_read):
+            yield from (ScanPart(uid_hash, split, *to_read) for split in plan_splits(self.source.handles))
+        to_read = self._to_be_read(self.first.operator)
+        for subtask in operator.subtasks if any(to_read) else ():
             if subtask.managed_operator is not None:
                 split = OperatorSplit(subtask.managed_operator, subtask.index, subtask_label(operator, subtask))
-                yield ScanPart(uid_hash, split, *wanted)
+                yield ScanPart(uid_hash, split, *to_read)
 
     def _to_be_read(self, names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the states whose values are read, and the states whose entries are counted: empty states are left out."""
@@ -130,9 +132,9 @@ class _Decision:
         read = tuple(name for name, state in states.items() if state.is_changed and not state.problems)
         return read, tuple(name for name, state in states.items() if state.problems)
 
-    def take(self, found: Mapping[str, Scanned]) -> None:
+    def take(self, results: Mapping[str, Scanned]) -> None:
         """Add the results for a part."""
-        for name, scanned in found.items():
+        for name, scanned in results.items():
             self._scanned.setdefault(name, Scanned()).add(scanned)
 
     def settled(self) -> OperatorMigration:
@@ -158,8 +160,8 @@ class _Decision:
         if scanned.problem:
             yield scanned.problem
         for path, declared in state.undecided.items():
-            found = scanned.found.get(path)
-            decided = found.decide() if found is not None else "no value of it was written"
+            elements = scanned.found.get(path)
+            decided = elements.decide() if elements is not None else "no value of it was written"
             if isinstance(decided, TypeSerializer):
                 types.setdefault(name, {})[path] = decided
             elif not scanned.problem:

@@ -54,15 +54,15 @@ class Scanned:
     problem: str = ""
     entries: int = 0
 
-    def add(self, other: Scanned) -> None:
+    def add(self, scanned: Scanned) -> None:
         """Add the results for another part."""
-        for path, found in other.found.items():
+        for path, elements in scanned.found.items():
             if path in self.found:
-                self.found[path].add(found)
+                self.found[path].add(elements)
             else:
-                self.found[path] = found
-        self.problem = self.problem or other.problem
-        self.entries += other.entries
+                self.found[path] = elements
+        self.problem = self.problem or scanned.problem
+        self.entries += scanned.entries
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ class ScanValues:
         """Return the results of a part by state."""
         self.serializers.enter()
         types = restored(self.types.get(part.operator, {}))
-        found = {name: self._scan(part, name, types) for name in part.states}
-        return found | {name: self._count(part, name) for name in part.counted}
+        results = {name: self._scan(part, name, types) for name in part.states}
+        return results | {name: self._count(part, name) for name in part.counted}
 
     def _scan(self, part: ScanPart, name: str, types: TypesByPath) -> Scanned:
         seen = Observations()
@@ -116,8 +116,8 @@ class ScanValues:
                 self._read_elements(part.split, name, types, seen)
             else:
                 self._read_entries(part.split, name, types, seen)
-        except StateProcessorError as found:
-            problem = str(found)
+        except StateProcessorError as error:
+            problem = str(error)
         return Scanned(seen.found, problem)
 
     def _count(self, part: ScanPart, name: str) -> Scanned:
@@ -177,6 +177,6 @@ class MigrateElements(PassThroughElements):
 
     def elements(self, part: OperatorSplit, name: str) -> Elements:
         """See :class:`PassThroughElements`."""
-        found = super().elements(part, name)
+        stored = super().elements(part, name)
         state = _operator_state(self.snapshot, part, name, restored(self.types))
-        return found if state is None else converted_elements(state, found)
+        return stored if state is None else converted_elements(state, stored)

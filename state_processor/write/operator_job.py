@@ -74,7 +74,7 @@ def changed_files(outcome: OperatorOutcome, engine: Engine) -> dict[str, StateFi
         KEYED: keyed_state_files(outcome, engine) if outcome.keyed.is_written else None,
         OPERATOR: operator_state_files(outcome) if outcome.operator_state.is_written else None,
     }
-    return {kind: given for kind, given in files.items() if given is not None}
+    return {kind: state_files for kind, state_files in files.items() if state_files is not None}
 
 
 def written_operator(
@@ -161,18 +161,18 @@ def state_changes(outcome: OperatorOutcome, files: Iterable[WrittenFile]) -> tup
     for file in files:
         for name, counts in file.changes.items():
             counted[name] = counted.get(name, ChangeCounts()) + counts
-    found = []
+    state_changes_ = []
     for name in dict.fromkeys((*_source_states(outcome), *changes.added, *changes.operator_states)):
         counts = counted.get(name, ChangeCounts())
         if name in changes.added or name in changes.operator_states:
-            found.append(_new(outcome, name, counts))
+            state_changes_.append(_new(outcome, name, counts))
         elif name in changes.removed:
-            found.append(StateChanges(name, REMOVED, ChangeCounts(deleted=_elements(outcome, name))))
+            state_changes_.append(StateChanges(name, REMOVED, ChangeCounts(deleted=_elements(outcome, name))))
         elif name in changes.edits:
-            found.append(StateChanges(name, UPDATED, changes.edits[name].counts))
+            state_changes_.append(StateChanges(name, UPDATED, changes.edits[name].counts))
         elif name in outcome.keyed.kept and changes.changes_entries(name):
-            found.append(StateChanges(name, UPDATED, counts))
-    return tuple(found)
+            state_changes_.append(StateChanges(name, UPDATED, counts))
+    return tuple(state_changes_)
 
 
 def has_dates_of_zone(outcome: OperatorOutcome, changes: Iterable[StateChanges]) -> bool:

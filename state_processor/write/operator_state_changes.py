@@ -97,13 +97,13 @@ def _stored_state(draft: OperatorDraft, name: str, kind: str) -> OperatorDescrip
     return stored if stored is not None and stored.kind == kind else None
 
 
-def _type_of(column: pa.Field, stored: OperatorDescription | None, role: str, what: str) -> TypeSerializer:
+def _type_of(column: pa.Field, stored: OperatorDescription | None, role: str, label: str) -> TypeSerializer:
     """Return the type that a column was read with, or that fits it in the source savepoint, or else that it suggests."""
     if stored is not None and read_type(column) is None:
         with suppress(InvalidRowError):
             bind(stored.serializers[role], column.type, column.name)
             return stored.serializers[role]
-    return field_type(column, what)
+    return field_type(column, label)
 
 
 def _is_of_python(draft: OperatorDraft, name: str, schema: pa.Schema) -> bool:

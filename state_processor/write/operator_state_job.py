@@ -39,10 +39,10 @@ from state_processor.write.targets import OperatorTarget
 def operator_state_files(outcome: OperatorOutcome) -> StateFiles | None:
     """Return the operator state files to write; ``None`` without operator state."""
     added = outcome.changes.operator_states
-    kept = dict(outcome.operator_state.kept)
+    metas_of_source = dict(outcome.operator_state.kept)
     if outcome.migration is not None:
-        kept |= {n: outcome.migration.operator[n].new for n in kept if n in outcome.migration.operator}
-    metas = kept | {name: register(state) for name, (state, _) in added.items()}
+        metas_of_source |= {n: outcome.migration.operator[n].new for n in metas_of_source if n in outcome.migration.operator}
+    metas = metas_of_source | {name: register(state) for name, (state, _) in added.items()}
     if not metas:
         return None
     header = operator_header(list(metas.values()))
@@ -64,12 +64,14 @@ def operator_state_files(outcome: OperatorOutcome) -> StateFiles | None:
             (column,) = rows.schema.names
             stored = _stored_elements(outcome, state)
             passes.append(RowsPass(rows, [column], EncodeElements(target, ids[name], column, stored)))
-    if outcome.source is not None and kept:
+    if outcome.source is not None and metas_of_source:
         splits = _splits(outcome.source)
-        is_broadcast = {name: isinstance(outcome.source.operator_states[name], BroadcastDescription) for name in kept}
-        broadcasts += _kept_broadcasts(outcome, outcome.source, splits, {n: ids[n] for n in kept if is_broadcast[n]})
+        is_broadcast = {name: isinstance(outcome.source.operator_states[name], BroadcastDescription) for name in metas_of_source}
+        broadcasts += _kept_broadcasts(outcome, outcome.source, splits, {n: ids[n] for n in metas_of_source if is_broadcast[n]})
         if splits:
-            parts += _kept_lists(outcome, outcome.source, splits, target, {n: ids[n] for n in kept if not is_broadcast[n]})
+            parts += _kept_lists(
+                outcome, outcome.source, splits, target, {n: ids[n] for n in metas_of_source if not is_broadcast[n]}
+            )
     is_rescaled = outcome.source is not None and outcome.source.operator.parallelism != outcome.parallelism
     deals = outcome.parallelism > 1 and (bool(passes) or is_rescaled)
     return StateFiles(passes, parts, outcome.parallelism, WriteOperatorState(target, tuple(broadcasts), deals))
@@ -89,8 +91,8 @@ def _stored(outcome: OperatorOutcome, state: OperatorDescription) -> list[bytes]
         return []
     splits = _splits(source)
     broadcast = isinstance(state, BroadcastDescription)
-    found = [raw_elements(source.snapshot, split, state.name) for split in (splits[:1] if broadcast else splits)]
-    return [data[a:b].tobytes() for data, bounds in found for a, b in pairwise(bounds.tolist())]
+    elements = [raw_elements(source.snapshot, split, state.name) for split in (splits[:1] if broadcast else splits)]
+    return [data[a:b].tobytes() for data, bounds in elements for a, b in pairwise(bounds.tolist())]
 
 
 def _stored_elements(outcome: OperatorOutcome, state: OperatorDescription) -> StoredElements | None:
@@ -105,14 +107,14 @@ def _encode_broadcast(outcome: OperatorOutcome, state: BroadcastDescription, sta
     if not table.num_rows:
         return BroadcastBytes(state_id, 0, b"", is_new=True)
     keys, values = (table.column(i).combine_chunks() for i in (0, 1))
-    where = f"{label}, state {state.name!r}"
+    state_label = f"{label}, state {state.name!r}"
     if keys.null_count:
         row = int(np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))[0])
-        raise InvalidRowError(f"{where}: column key of row {row} is null; a key can't be null")
-    with third_party_errors(where, parts=state.serializers.values()):
+        raise InvalidRowError(f"{state_label}: column key of row {row} is null; a key can't be null")
+    with third_party_errors(state_label, parts=state.serializers.values()):
         stored = _stored(outcome, state)
         encode = encode_broadcast if not stored else partial(updated_broadcast, stored[0])
-        encoded = encode(state, keys, values, where)
+        encoded = encode(state, keys, values, state_label)
     return BroadcastBytes(state_id, len(keys), encoded.tobytes(), is_new=True)
 
 

@@ -50,17 +50,17 @@ class EncodeElements:
         written = state if stored is None else with_pending_parts(state)
 
         def encode(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-            where = f"{self.target.label}, state {state.name!r}"
-            check_elements(batch, self.column, where)
+            label = f"{self.target.label}, state {state.name!r}"
+            check_elements(batch, self.column, label)
             try:
-                with third_party_errors(where, parts=[state.value]):
+                with third_party_errors(label, parts=[state.value]):
                     encoded = encode_column(written.value, batch.column(self.column))
                     if stored is not None:
                         elements = list(stored.resolved(encoded))
                         yield elements_to_blob(*joined(elements), self.state_id, NEW)
                         return
             except InvalidRowError as problem:
-                raise InvalidRowError(f"{where}: {problem}") from None
+                raise InvalidRowError(f"{label}: {problem}") from None
             starts = np.append(encoded.entries[:, 0], len(encoded.data))
             yield elements_to_blob(encoded.data, starts, self.state_id, NEW)
 
@@ -73,7 +73,7 @@ def joined(elements: Sequence[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArra
     return np.frombuffer(b"".join(elements), dtype=np.uint8), starts
 
 
-def check_elements(batch: pa.RecordBatch, column: str, where: str) -> None:
+def check_elements(batch: pa.RecordBatch, column: str, label: str) -> None:
     """Refuse nulls among the elements of a list of operator state (Flink: ``PartitionableListState.add``).
 
     Raises
@@ -84,7 +84,7 @@ def check_elements(batch: pa.RecordBatch, column: str, where: str) -> None:
     elements = batch.column(column)
     if elements.null_count:
         row = int(np.flatnonzero(elements.is_null().to_numpy(zero_copy_only=False))[0])
-        raise InvalidRowError(f"{where}: column {column} of row {row} is null: {NOT_NULL.rule}")
+        raise InvalidRowError(f"{label}: column {column} of row {row} is null: {NOT_NULL.rule}")
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ class PassThroughElements:
 
     def elements(self, part: OperatorSplit, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """Return the elements of a list in one subtask back to back, and their offsets; the last offset is the end."""
-        found = raw_elements(self.snapshot, part, name)
-        return edited_elements(found, self.edits[name].of_subtask(part.subtask)) if name in self.edits else found
+        stored = raw_elements(self.snapshot, part, name)
+        return edited_elements(stored, self.edits[name].of_subtask(part.subtask)) if name in self.edits else stored
 
 
 def elements_to_blob(
@@ -182,6 +182,6 @@ class WriteOperatorState:
             hands = min(total, self.target.parallelism)
             low, high = (total * i // hands if i < hands else total for i in (subtask, subtask + 1))
             begins[dealt], ends[dealt] = (np.clip(bound - firsts, 0, counts) for bound in (low, high))
-        taken = np.flatnonzero(ends > begins)
-        fetched = fetch_blobs(table.take(taken).to_batches(), staging)
-        yield from zip(fetched, begins[taken].tolist(), ends[taken].tolist(), strict=True)
+        positions = np.flatnonzero(ends > begins)
+        fetched = fetch_blobs(table.take(positions).to_batches(), staging)
+        yield from zip(fetched, begins[positions].tolist(), ends[positions].tolist(), strict=True)

@@ -23,7 +23,7 @@ class OperatorStateWriter(ABC):
         return "\n  ".join([f"{type(self).__name__}(max_parallelism={self._build.max_parallelism})", *lines])
 
     @abstractmethod
-    def _rows(self, given: Any) -> Rows:
+    def _rows(self, source: Any) -> Rows:
         """Return rows that a user gives, as the engine encodes them."""
 
     def with_list_state(

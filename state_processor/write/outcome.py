@@ -159,7 +159,7 @@ class OperatorOutcome:
         """True if the operator is new, or more than its states changes."""
         requested = (self.changes.renamed, self.changes.coordinator, self.changes.asynchronous)
         is_new = self.source is None or self.source.is_copied
-        return is_new or self.is_redistributed or any(one is not None for one in requested)
+        return is_new or self.is_redistributed or any(setting is not None for setting in requested)
 
 
 def outcome_of(draft: OperatorDraft, settings: WriteSettings) -> OperatorOutcome:
@@ -174,7 +174,7 @@ def outcome_of(draft: OperatorDraft, settings: WriteSettings) -> OperatorOutcome
     """
     draft = draft.copy()
     changes = draft.changes
-    found: _Comparison | _Copy = _Copy(draft.source) if _is_copied(draft, settings) else _Comparison(draft, settings)
+    comparison: _Comparison | _Copy = _Copy(draft.source) if _is_copied(draft, settings) else _Comparison(draft, settings)
     return OperatorOutcome(
         label=draft.label,
         before=draft.identifier,
@@ -186,11 +186,11 @@ def outcome_of(draft: OperatorDraft, settings: WriteSettings) -> OperatorOutcome
         settings=settings,
         parallelism=draft.parallelism,
         max_parallelism=draft.max_parallelism,
-        is_redistributed=bool(found.resized),
-        converted=found.converted,
-        keyed=found.keyed(),
-        operator_state=found.operator_state(),
-        states=(*found.kept, *changes.added, *changes.operator_states),
+        is_redistributed=bool(comparison.resized),
+        converted=comparison.converted,
+        keyed=comparison.keyed(),
+        operator_state=comparison.operator_state(),
+        states=(*comparison.kept, *changes.added, *changes.operator_states),
     )
 
 
@@ -274,19 +274,19 @@ class _Comparison:
     def keyed(self) -> KeyedOutcome:
         """Return the outcome for keyed states and timers."""
         source, changes, registration = self.source, self.changes, self.registration
-        kept = tuple(name for name in self.source_keyed if name in self.kept)
+        states = tuple(name for name in self.source_keyed if name in self.kept)
         timers_in_place = self._timers_in_place() if not self.resized else frozenset()
         has_families = bool(self.source_keyed) and source is not None and self.format.keeps_families and source.is_in(self.format)
-        others = {
+        causes = {
             "states are migrated": self.migration is not None,
             "erased bytes would stay in its files": changes.rewrites,
             "Flink 1 does not read tables of Flink 2": self.has_later_tables,
         }
-        reasons = (*self.resized, *(reason for reason, applies in others.items() if applies)) if has_families else ()
+        reasons = (*self.resized, *(reason for reason, applies in causes.items() if applies)) if has_families else ()
         in_families: frozenset[str] = frozenset()
         if has_families and source is not None and not reasons:
             elsewhere = source.timers if source.has_raw_timers or registration.raw_timers else frozenset()
-            in_families = frozenset(kept) - elsewhere
+            in_families = frozenset(states) - elsewhere
         patched = frozenset(filter(changes.changes_entries, in_families))
         is_written = bool(
             self.resized
@@ -303,8 +303,8 @@ class _Comparison:
         )
         return KeyedOutcome(
             is_written,
-            self._header(set(kept) - timers_in_place) if is_written else None,
-            kept,
+            self._header(set(states) - timers_in_place) if is_written else None,
+            states,
             in_families - patched,
             patched,
             timers_in_place,
@@ -332,14 +332,14 @@ class _Comparison:
         unchanged = all(name in self.kept and not changes.changes_entries(name) for name in source.timers)
         return source.timers if unchanged and not added else frozenset()
 
-    def _header(self, kept: set[str]) -> state_headers.KeyedHeader | None:
+    def _header(self, states: set[str]) -> state_headers.KeyedHeader | None:
         """Return the header of the keyed state files to write; ``None`` without keyed states."""
         changes, old = self.changes, self.source.header if self.source is not None else None
         if self.migration is not None and self.migration.keyed is not None:
             old = self.migration.keyed.new
         if old is not None and changes.retyped_key is not None:
             old = with_key(old, changes.retyped_key)
-        metas = joined_registrations(old, kept, changes.added.values(), asynchronous=self.registration.is_asynchronous)
+        metas = joined_registrations(old, states, changes.added.values(), asynchronous=self.registration.is_asynchronous)
         if self.registration.raw_timers:  # timers last: the header of other files omits them
             metas.sort(key=lambda meta: meta.backend_type == state_headers.PRIORITY_QUEUE)
         if not metas:
@@ -356,7 +356,7 @@ def _changed_sizes(source: SourceOperator | None, parallelism: int, max_parallel
         return ()
     old = source.operator
     sizes = {"parallelism": (old.parallelism, parallelism), "max parallelism": (old.max_parallelism, max_parallelism)}
-    return tuple(f"{name} {one} becomes {other}" for name, (one, other) in sizes.items() if one != other)
+    return tuple(f"{name} {old} becomes {new}" for name, (old, new) in sizes.items() if old != new)
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ def plan_text(plan: GivenPlan) -> str:
     OptionError
         The argument is of another type.
     """
-    given: str = PLAN.of_argument("plan", plan)
-    return given
+    text: str = PLAN.of_argument("plan", plan)
+    return text
 
 
 class QueryMethods(StateWriter):
@@ -122,9 +122,9 @@ class QueryMethods(StateWriter):
 
     def _operator(self, plan: CompiledPlan, name: str) -> PlanOperator:
         """Return an operator with the uid that it has in the source savepoint, or else the one that Flink gives it by default."""
-        found = plan.named(name)
-        known = {draft.identifier.uid_hash for draft in self._build.drafts}
-        return next((o for o in found if o.uid_hash in known), found[0])
+        operators = plan.named(name)
+        recorded = {draft.identifier.uid_hash for draft in self._build.drafts}
+        return next((o for o in operators if o.uid_hash in recorded), operators[0])
 
     def migrate_query(
         self,
@@ -169,9 +169,9 @@ class QueryMethods(StateWriter):
         migration = self._migration(old_plan, new_plan, drop)
         migration.check()
         with self._build.all_or_nothing():
-            taken = {(state.operator, state.new.name) for state in migration.states}
-            left = {(state.operator, state.old.name) for state in migration.states if state.leaves_out_old}
-            for operator, name in sorted((left | set(migration.dropped)) - taken, key=str):
+            written = {(state.operator, state.new.name) for state in migration.states}
+            unread = {(state.operator, state.old.name) for state in migration.states if state.leaves_out_old}
+            for operator, name in sorted((unread | set(migration.dropped)) - written, key=str):
                 with self._build.change(operator, existing=True) as draft:
                     draft.remove(name)
             for operator, key in migration.retyped_keys:
@@ -189,8 +189,8 @@ class QueryMethods(StateWriter):
     def _recorded(self, operator: OperatorIdentifier) -> OperatorIdentifier:
         """Return the identifier of an operator in ``_metadata``: it differs for a query that was submitted as text."""
         recorded = {} if self._build.snapshot is None else self._build.snapshot.recorded_ids
-        found = recorded.get(operator.uid_hash)
-        return operator if found is None else OperatorIdentifier.for_uid_hash(found)
+        uid_hash = recorded.get(operator.uid_hash)
+        return operator if uid_hash is None else OperatorIdentifier.for_uid_hash(uid_hash)
 
     def _migrated_rows(self, state: MigratedState) -> Rows:
         """Return the entries of a state of the source savepoint, converted for another query."""

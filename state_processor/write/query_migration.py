@@ -90,27 +90,29 @@ class QueryMigration:
     def __init__(self, drafts: Sequence[OperatorDraft], old: CompiledPlan, new: CompiledPlan, drop: Collection[str] = ()) -> None:
         self.changes = QueryChanges(old, new)
         self._new = new
-        known = {draft.identifier.uid_hash: old.operators.get(draft.identifier.uid_hash) for draft in drafts}
-        if not any(known.values()):
-            found = ", ".join(str(draft.identifier) for draft in drafts) or "none"
+        planned_by_hash = {draft.identifier.uid_hash: old.operators.get(draft.identifier.uid_hash) for draft in drafts}
+        if not any(planned_by_hash.values()):
+            labels = ", ".join(str(draft.identifier) for draft in drafts) or "none"
             raise OptionError(
-                f"the old plan has none of the operators of the savepoint ({found}): give the plan of the query that wrote it, "
+                f"the old plan has none of the operators of the savepoint ({labels}): give the plan of the query that wrote it, "
                 "which ran with the default table.exec.uid.format. For a query that was submitted as text, open the savepoint "
                 "with plan=, its plan that was compiled later"
             )
         if isinstance(drop, str):
             raise OptionError(f"drop={drop!r}: expected a list of operators, found text; write drop=[{drop!r}]")
-        dropped = {o.uid_hash for name in drop for o in self._named(old, name, known)}
+        dropped = {o.uid_hash for name in drop for o in self._named(old, name, planned_by_hash)}
         self.operators = tuple(
-            MigratingOperator(draft, known[draft.identifier.uid_hash], self.changes, draft.identifier.uid_hash in dropped)
+            MigratingOperator(
+                draft, planned_by_hash[draft.identifier.uid_hash], self.changes, draft.identifier.uid_hash in dropped
+            )
             for draft in drafts
         )
 
-    def _named(self, old: CompiledPlan, name: str, known: Collection[str]) -> tuple[PlanOperator, ...]:
-        found = tuple(o for o in old.named(name) if o.uid_hash in known)
-        if not found:
+    def _named(self, old: CompiledPlan, name: str, hashes: Collection[str]) -> tuple[PlanOperator, ...]:
+        matching = tuple(o for o in old.named(name) if o.uid_hash in hashes)
+        if not matching:
             raise NotFoundError(f"{spelled('drop', name)}: the savepoint has no such operator")
-        return found
+        return matching
 
     @cached_property
     def report(self) -> QueryMigrationReport:
@@ -118,9 +120,9 @@ class QueryMigration:
         reports = [report for operator in self.operators for report in operator.reports]
         for node in self.changes.added():
             for transformation in filter(has_state, node.transformations):
-                one = PlanOperator(node, transformation, uid_formats(node, transformation)[0])
-                notes = (f"{one.label} of the new plan starts without state",)
-                reports.append(StateReport(one.uid, one.uid_hash, "", "all states", ADDED, notes))
+                added = PlanOperator(node, transformation, uid_formats(node, transformation)[0])
+                notes = (f"{added.label} of the new plan starts without state",)
+                reports.append(StateReport(added.uid, added.uid_hash, "", "all states", ADDED, notes))
         return QueryMigrationReport(tuple(reports))
 
     def check(self) -> None:
@@ -194,14 +196,14 @@ class MigratingOperator:
         if planned is None or dropped or not _is_known(draft):
             return
         try:
-            found = changes.changes(planned.node)
+            state_changes = changes.changes(planned.node)
             ttl = changes.ttl_changes(planned.node)
             self._take_key(changes.key_change(planned.node))
             uid = uid_formats(changes.partner(planned.node), planned.transformation)[
                 uid_formats(planned.node, planned.transformation).index(planned.uid)
             ]
             self.becomes = None if uid == planned.uid else uid
-            self.migrated = tuple(self._migrated(found, ttl))
+            self.migrated = tuple(self._migrated(state_changes, ttl))
         except StateProcessorError as error:
             self.problem, self.migrated, self.dropped_states, self.key = str(error), (), {}, None
 
@@ -210,14 +212,14 @@ class MigratingOperator:
         if header is not None and change is not None and not change.is_same:
             self.key, self.key_notes = _with_row(header.key.restore_serializer(), change), change.notes
 
-    def _migrated(self, found: StateChanges, ttl: Mapping[str, bool]) -> Iterator[MigratedState]:
+    def _migrated(self, state_changes: StateChanges, ttl: Mapping[str, bool]) -> Iterator[MigratedState]:
         assert self.draft.source is not None
         header = self.draft.source.header
         for meta in header.states if header is not None else ():
             assert header is not None
             old = describe_keyed(header, meta)
             retyped = old if self.key is None else old.with_serializers(key=self.key)
-            change = replace(change_of(found, meta.name), ttl=None if old.is_timer else ttl.get(meta.name, ttl.get("")))
+            change = replace(change_of(state_changes, meta.name), ttl=None if old.is_timer else ttl.get(meta.name, ttl.get("")))
             if change.is_same:
                 continue
             if change.refused:
@@ -305,10 +307,10 @@ def _is_known(draft: OperatorDraft) -> bool:
     return operator.state_size > 0 or operator.fully_finished or any(subtask.finished for subtask in operator.subtasks)
 
 
-def _succeeding(old: KeyedDescription, made: Successor) -> KeyedDescription:
+def _succeeding(old: KeyedDescription, successor: Successor) -> KeyedDescription:
     """Return a state that is made from the entries of an old one, with the same keys and time-to-live."""
-    value = TtlSerializer.of(made.value) if made.value is not None and old.has_ttl else made.value
-    return KeyedDescription.of(made.name, made.kind, old.key, old.namespace, value=value)
+    value = TtlSerializer.of(successor.value) if successor.value is not None and old.has_ttl else successor.value
+    return KeyedDescription.of(successor.name, successor.kind, old.key, old.namespace, value=value)
 
 
 def _with_time_to_live(value: TypeSerializer, state: str, *, enabled: bool) -> TypeSerializer:

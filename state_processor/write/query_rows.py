@@ -67,16 +67,16 @@ class QueryRows:
     rows: Rows
 
     @classmethod
-    def of(cls, given: Rows, wanted: Input, time: str | None = None) -> QueryRows:
+    def of(cls, rows: Rows, inputs: Input, time: str | None = None) -> QueryRows:
         """Return rows in the types and by the names of the plan; see :func:`given_columns`.
 
         Columns of processing time are null, as in Flink. A null where the plan has none is refused, now or when the rows are
         computed.
         """
-        given_as, names = given_columns(given, wanted, time), given.schema.names
-        times = last_access(names, wanted)
+        given_as, names = given_columns(rows, inputs, time), rows.schema.names
+        times = last_access(names, inputs)
         needed = {name: name for name in (*given_as.values(), *times) if name in names}
-        return cls(given.select(needed).on_batches(partial(_planned, wanted=wanted, given_as=given_as, times=times)))
+        return cls(rows.select(needed).on_batches(partial(_planned, inputs=inputs, given_as=given_as, times=times)))
 
     def once(self) -> QueryRows:
         """Return the current rows, for several uses; see :meth:`~state_processor.write.row_protocol.Rows.once`."""
@@ -96,12 +96,12 @@ class QueryRows:
         """
         names = tuple(dict.fromkeys(columns))
         distinct = {name: value for name, value in values.items() if isinstance(value, Aggregate) and value.distinct}
-        others = {name: value for name, value in values.items() if name not in distinct}
-        rows, of_parts = self.rows, dict(others)
+        plain = {name: value for name, value in values.items() if name not in distinct}
+        rows, of_parts = self.rows, dict(plain)
         if distinct:
             once = {OWN.format(f"distinct_{i}"): value for i, value in enumerate(distinct.values())}
-            spread = rows.on_batches(partial(_spread, columns=names, once=once, values=others, has_ttl=has_ttl))
-            finer = partial(_parts, columns=(*names, *once), values=others, has_ttl=has_ttl)
+            spread = rows.on_batches(partial(_spread, columns=names, once=once, values=plain, has_ttl=has_ttl))
+            finer = partial(_parts, columns=(*names, *once), values=plain, has_ttl=has_ttl)
             rows = spread.by_key((*names, *once), finer, combines=True)
             for (name, value), column in zip(distinct.items(), once, strict=True):
                 of_parts[name] = replace(value, columns=(column,), where=None)
@@ -109,10 +109,10 @@ class QueryRows:
         return QueryRows(grouped.on_batches(partial(_whole, columns=names, values=values)))
 
     def with_matches(
-        self, name: str, key: Sequence[str], others: QueryRows, other_key: Sequence[str], matching_nulls: frozenset[int]
+        self, name: str, key: Sequence[str], opposite: QueryRows, other_key: Sequence[str], matching_nulls: frozenset[int]
     ) -> QueryRows:
         """Return rows with the number of other rows that have the same key; see :class:`Rows`."""
-        return QueryRows(self.rows.with_matches(name, key, others.rows, other_key, matching_nulls))
+        return QueryRows(self.rows.with_matches(name, key, opposite.rows, other_key, matching_nulls))
 
     def counted(self, column: str, counts: Sequence[str], name: str, values: DistinctValues, *, null: bool) -> QueryRows:
         """Return the rows that have a number above 0, with the stored form of their numbers in another column.
@@ -189,11 +189,11 @@ class QueryRows:
         return self.rows.on_batches(partial(_entries, shapes=shapes))
 
 
-def _planned(rows: pa.Table, wanted: Input, given_as: Mapping[str, str], times: Sequence[str]) -> pa.Table:
+def _planned(rows: pa.Table, inputs: Input, given_as: Mapping[str, str], times: Sequence[str]) -> pa.Table:
     columns: dict[str, Any] = {}
-    for column, type_ in wanted.columns.items():
+    for column, type_ in inputs.columns.items():
         name, arrow = given_as[column], _plain(type_.arrow_type(DecodeOptions()))
-        if column in wanted.processing_time:
+        if column in inputs.processing_time:
             columns[column] = pa.nulls(len(rows), arrow)
             continue
         values = rows.column(name)
@@ -233,8 +233,8 @@ def _spread(
     tables = [parts]
     for name, aggregate in once.items():
         same = rows.filter(pa.array(_is_counted(rows, aggregate)))
-        found = same.select(list(columns)).append_column(name, same.column(aggregate.columns[0]))
-        tables.append(_parts(found, (*columns, name), {}, has_ttl=False))
+        distinct_rows = same.select(list(columns)).append_column(name, same.column(aggregate.columns[0]))
+        tables.append(_parts(distinct_rows, (*columns, name), {}, has_ttl=False))
     return pa.concat_tables(tables, promote_options="default")
 
 
@@ -414,14 +414,14 @@ def _taken(numbers: Numbers, order: pa.ChunkedArray, values: pa.ChunkedArray, *,
     return values.take(places.take(pa.array(firsts)))
 
 
-def given_columns(rows: Rows, wanted: Input, time: str | None = None) -> dict[str, str]:
+def given_columns(rows: Rows, inputs: Input, time: str | None = None) -> dict[str, str]:
     """Return the given columns for the columns of an input; :data:`TIME` stands for the column with the order of rows.
 
     Parameters
     ----------
     rows
         The given rows.
-    wanted
+    inputs
         The input. Columns of processing time may be missing.
     time
         The column with the order of rows.
@@ -432,17 +432,17 @@ def given_columns(rows: Rows, wanted: Input, time: str | None = None) -> dict[st
         If a column is missing, unknown, or of a type that the type in the plan does not hold.
     """
     names = checked_schema(rows).names
-    given_as = {name: wanted.given_as(name, names) for name in wanted.columns}
+    given_as = {name: inputs.given_as(name, names) for name in inputs.columns}
     if time is not None and given_as[time] not in names:
         reason = "which says in which order rows came"
         raise InvalidRowError(f"there is no column {given_as[time]!r}, {reason}; the rows have {', '.join(names)}")
     if time is not None and not _orders_rows(rows.schema.field(given_as[time]).type):
-        found = spark_name(rows.schema.field(given_as[time]).type)
-        raise InvalidRowError(f"column {given_as[time]!r} is {found}, which says no order of rows; give a number or a time")
-    require(names, [given_as[name] for name in wanted.columns if name not in wanted.processing_time])
+        time_type = spark_name(rows.schema.field(given_as[time]).type)
+        raise InvalidRowError(f"column {given_as[time]!r} is {time_type}, which says no order of rows; give a number or a time")
+    require(names, [given_as[name] for name in inputs.columns if name not in inputs.processing_time])
     refuse_others(names, tuple(given_as.values()))
-    for column, type_ in wanted.columns.items():
-        if column not in wanted.processing_time:
+    for column, type_ in inputs.columns.items():
+        if column not in inputs.processing_time:
             name = given_as[column]
             _check_type(name, rows.schema.field(name).type, type_.arrow_type(DecodeOptions()), str(type_))
     return given_as if time is None else given_as | {TIME: given_as[time]}
@@ -455,15 +455,15 @@ def _orders_rows(type_: pa.DataType) -> bool:
     return not pa.types.is_nested(type_) and not pa.types.is_interval(type_)
 
 
-def _check_type(name: str, found: pa.DataType, wanted: pa.DataType, type_: str) -> None:
+def _check_type(name: str, column_type: pa.DataType, plan_type: pa.DataType, type_: str) -> None:
     """Refuse a column unless the type of the plan holds all of its values; nested ones are compared when they are written."""
-    if pa.types.is_nested(wanted) or found == wanted:
+    if pa.types.is_nested(plan_type) or column_type == plan_type:
         return
-    if pa.types.is_nested(found) or conversion(found, wanted) != EXACT:
-        hint = f"; cast it: CAST({escape(name)} AS {spark_name(wanted)})" if is_castable(found, wanted) else ""
-        raise InvalidRowError(f"column {name!r} is {spark_name(found)}, the plan has {type_}{hint}")
+    if pa.types.is_nested(column_type) or conversion(column_type, plan_type) != EXACT:
+        hint = f"; cast it: CAST({escape(name)} AS {spark_name(plan_type)})" if is_castable(column_type, plan_type) else ""
+        raise InvalidRowError(f"column {name!r} is {spark_name(column_type)}, the plan has {type_}{hint}")
 
 
-def last_access(names: Collection[str], wanted: Input) -> tuple[str, ...]:
+def last_access(names: Collection[str], inputs: Input) -> tuple[str, ...]:
     """Return the column with the times of last access, if rows have it and it is not a column of the input."""
-    return (LAST_ACCESS,) if LAST_ACCESS in names and LAST_ACCESS not in wanted.columns else ()
+    return (LAST_ACCESS,) if LAST_ACCESS in names and LAST_ACCESS not in inputs.columns else ()

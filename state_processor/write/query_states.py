@@ -111,15 +111,15 @@ def _accumulated(history: Accumulators, rows: QueryRows) -> tuple[NewState, ...]
     value: dict[str, Shape] = {field.name: name for name, field in names.items()}
     value |= dict.fromkeys(history.views, _OF_VIEW)
     entries = groups.entries({KEY: _key_of(history.rows), VALUE: value})
-    found = [NewState("accState", ValueState(RowDataSerializer(history.type), history.has_ttl), entries)]
+    new_states = [NewState("accState", ValueState(RowDataSerializer(history.type), history.has_ttl), entries)]
     for i, distinct in enumerate(history.distinct):
-        found += _distinct(f"distinctAcc_{i}", history, distinct, rows)
-    return tuple(found)
+        new_states += _distinct(f"distinctAcc_{i}", history, distinct, rows)
+    return tuple(new_states)
 
 
 def _distinct(name: str, history: Accumulators, values: DistinctValues, rows: QueryRows) -> tuple[NewState, NewState]:
     """Return the state of distinct values and the state of the null among them (Flink: ``StateMapViewWithKeysNullable``)."""
-    counts = {OWN.format(f"count_{i}"): Aggregate("count", (), BIGINT, where) for i, where in enumerate(values.wheres)}
+    counts = {OWN.format(f"count_{i}"): Aggregate("count", (), BIGINT, condition) for i, condition in enumerate(values.wheres)}
     groups = rows.groups((*history.rows.key, values.column), counts, has_ttl=history.has_ttl)
     of_values, of_null = (groups.counted(values.column, tuple(counts), _COUNTED, values, null=null) for null in (False, True))
     key, stored = _key_of(history.rows), external_serializer(values.stored_type)
@@ -132,29 +132,31 @@ def _distinct(name: str, history: Accumulators, values: DistinctValues, rows: Qu
 
 def _ranked(history: RankedRows, rows: QueryRows) -> tuple[NewState, ...]:
     """Return the states of the first rows of each key (Flink: the subclasses of ``AbstractTopNFunction``)."""
-    own, ttl, kind = history.rows, history.has_ttl, history.kind
-    row, whole = RowDataSerializer(own.row), _whole(own)
-    of_order = tuple(one.column for one in history.order)
-    within = (*own.key, *of_order)
+    ranked_rows, ttl, kind = history.rows, history.has_ttl, history.kind
+    row, whole = RowDataSerializer(ranked_rows.row), _whole(ranked_rows)
+    of_order = tuple(field.column for field in history.order)
+    within = (*ranked_rows.key, *of_order)
     if kind == "retract":
-        found = rows.numbered(_PLACE)
+        numbered = rows.numbered(_PLACE)
     else:
-        found = rows.ranked(own.key, () if kind == "count" else history.order, _PLACE, history.end)
+        numbered = rows.ranked(ranked_rows.key, () if kind == "count" else history.order, _PLACE, history.end)
     if kind == "count":
-        counts = found.groups(own.key, {_COPIES: Aggregate("count", (), AtomicType("INT"))}, has_ttl=ttl)
-        return (NewState("counterState", ValueState(Types.INT(), ttl), counts.entries({KEY: _key_of(own), VALUE: _COPIES})),)
+        counts = numbered.groups(ranked_rows.key, {_COPIES: Aggregate("count", (), AtomicType("INT"))}, has_ttl=ttl)
+        return (
+            NewState("counterState", ValueState(Types.INT(), ttl), counts.entries({KEY: _key_of(ranked_rows), VALUE: _COPIES})),
+        )
     if kind == "first":
-        return (NewState("Top1-Rank-State", ValueState(row, ttl), found.entries({KEY: _key_of(own), VALUE: whole})),)
+        return (NewState("Top1-Rank-State", ValueState(row, ttl), numbered.entries({KEY: _key_of(ranked_rows), VALUE: whole})),)
     if kind == "update":
-        unique = own.type_of(history.unique)
-        inner = found.ranked(within, _BY_PLACE, _INNER_PLACE, history.end)
-        shapes: dict[str, Shape] = {KEY: _key_of(own), MAP_KEY: _shape(history.unique, unique)}
+        unique = ranked_rows.type_of(history.unique)
+        inner = numbered.ranked(within, _BY_PLACE, _INNER_PLACE, history.end)
+        shapes: dict[str, Shape] = {KEY: _key_of(ranked_rows), MAP_KEY: _shape(history.unique, unique)}
         entries = inner.entries({**shapes, MAP_VALUE: {"f0": whole, "f1": _INNER_PLACE}})
         spec = MapState(RowDataSerializer(unique), TupleSerializer([row, Types.INT()]), ttl)
         return (NewState("data-state-with-update", spec, entries),)
     sort_key, order_of_row = RowDataSerializer(history.order_type), _shape(of_order, history.order_type)
-    lists = found.lists(within, _BY_PLACE, _ROW, whole, has_ttl=ttl)
-    entries = lists.entries({KEY: _key_of(own), MAP_KEY: order_of_row, MAP_VALUE: _ROW})
+    lists = numbered.lists(within, _BY_PLACE, _ROW, whole, has_ttl=ttl)
+    entries = lists.entries({KEY: _key_of(ranked_rows), MAP_KEY: order_of_row, MAP_VALUE: _ROW})
     spec = MapState(sort_key, ListSerializer(row), ttl)
     if kind == "append":
         return (NewState("data-state-with-append", spec, entries),)
@@ -163,16 +165,16 @@ def _ranked(history: RankedRows, rows: QueryRows) -> tuple[NewState, ...]:
 
 def _numbers(history: RankedRows, rows: QueryRows, sort_key: TypeSerializer, order_of_row: Shape) -> NewState:
     """Return the numbers of rows of each key by the columns with the order, in this order."""
-    own, within = history.rows, (*history.rows.key, *(one.column for one in history.order))
+    ranked_rows, within = history.rows, (*history.rows.key, *(field.column for field in history.order))
     counts = rows.groups(within, {_COPIES: Aggregate("count", (), BIGINT)}, has_ttl=history.has_ttl)
     entry: Shape = {"key": order_of_row, "value": _COPIES}
-    maps = counts.lists(own.key, history.order, _ROW, entry, has_ttl=history.has_ttl, as_map=True)
+    maps = counts.lists(ranked_rows.key, history.order, _ROW, entry, has_ttl=history.has_ttl, as_map=True)
     fields = [
-        OrderedField(type_, one.ascending, one.nulls_last)
-        for one, type_ in zip(history.order, history.order_type.types, strict=True)
+        OrderedField(type_, field.ascending, field.nulls_last)
+        for field, type_ in zip(history.order, history.order_type.types, strict=True)
     ]
     spec = ValueState(sorted_map(sort_key, Types.LONG(), fields), history.has_ttl)
-    return NewState("sorted-map", spec, maps.entries({KEY: _key_of(own), VALUE: _ROW}))
+    return NewState("sorted-map", spec, maps.entries({KEY: _key_of(ranked_rows), VALUE: _ROW}))
 
 
 def _kept(history: KeptRow, rows: QueryRows) -> NewState:
@@ -197,7 +199,7 @@ def joined(history: JoinedRows, left: QueryRows, right: QueryRows) -> tuple[NewS
 
 
 def _side(
-    label: str, side: JoinSide, rows: QueryRows, history: JoinedRows, others: QueryRows, other_key: Sequence[str]
+    label: str, side: JoinSide, rows: QueryRows, history: JoinedRows, opposite: QueryRows, other_key: Sequence[str]
 ) -> NewState:
     """Return the state of a side of a join (Flink: ``JoinRecordStateViews``, ``OuterJoinRecordStateViews``)."""
     columns = tuple(side.rows.columns)
@@ -205,7 +207,7 @@ def _side(
         if not side.unique:
             rows = rows.groups(columns, {_COPIES: Aggregate("count", (), AtomicType("INT"))}, has_ttl=side.has_ttl)
     if side.outer:
-        rows = rows.with_matches(_MATCHES, side.rows.key, others, other_key, history.matching_nulls)
+        rows = rows.with_matches(_MATCHES, side.rows.key, opposite, other_key, history.matching_nulls)
     name, row = f"{label}-records", RowDataSerializer(side.rows.row)
     whole = {column: column for column in columns}
     own_key = _shape(side.rows.key, history.left.rows.key_type)

@@ -172,31 +172,31 @@ def _states(source: SourceOperator, draft: OperatorDraft | None) -> Iterator[Reg
             yield RegisteredState.of(operator, migrated.get(name, meta))
 
 
-def refusal(found: Sequence[Obstacle], flink_version: str, *, is_label: bool) -> str:
+def refusal(obstacles: Sequence[Obstacle], flink_version: str, *, is_label: bool) -> str:
     """Return the message about states that a release does not restore; the label is the user's, or of the source savepoint."""
-    convertible = any(obstacle.note.advice == MIGRATE for obstacle in found)
+    convertible = any(obstacle.note.advice == MIGRATE for obstacle in obstacles)
     advice = f"call migrate({flink_version!r}), which converts what it can" if convertible else "do what each line says"
-    lines = [str(obstacle) for obstacle in found[:_LISTED]]
-    more = [f"and {len(found) - _LISTED} more"] if len(found) > _LISTED else []
+    lines = [str(obstacle) for obstacle in obstacles[:_LISTED]]
+    rest = [f"and {len(obstacles) - _LISTED} more"] if len(obstacles) > _LISTED else []
     whose = "the savepoint as they are" if is_label else "copied operators as they are, and the source savepoint is for it"
     remedy = f"{advice}, or leave flink_version out" if is_label else advice
     return "\n".join(
         [
-            f"flink_version={flink_version!r}: Flink {flink_version} does not restore {len(found)} parts of the states of "
+            f"flink_version={flink_version!r}: Flink {flink_version} does not restore {len(obstacles)} parts of the states of "
             f"{whose}; {remedy}:",
             *lines,
-            *more,
+            *rest,
         ]
     )
 
 
 def return_reports(draft: OperatorDraft, release: Release) -> tuple[StateReport, ...]:
     """Return whether each state of an operator goes back to an older release: unchanged, or not at all."""
-    found = RegisteredStates.carried([draft])
+    registered = RegisteredStates.carried([draft])
     identifier = (draft.identifier.uid, draft.identifier.uid_hash)
     reports = []
-    for state in found.states:
+    for state in registered.states:
         problems = tuple(f"{o.note}; {o.note.advice}" for o in state.obstacles(release))
         reports.append(StateReport(*identifier, state.name, state.kind, IMPOSSIBLE if problems else UNCHANGED, (), problems))
-    unread = (StateReport(*identifier, "", "all states", IMPOSSIBLE, (), (message,)) for message in found.unread)
+    unread = (StateReport(*identifier, "", "all states", IMPOSSIBLE, (), (message,)) for message in registered.unread)
     return (*reports, *unread)

@@ -47,15 +47,15 @@ _NAMED: Final[ContextVar[tuple[str, ...]]] = ContextVar("named", default=())
 
 
 @contextmanager
-def naming(where: str) -> Iterator[None]:
+def naming(place: str) -> Iterator[None]:
     """Put the operator, or operator and state, in front of messages of errors that lack it."""
-    token = _NAMED.set((*_NAMED.get(), where))
+    token = _NAMED.set((*_NAMED.get(), place))
     try:
         yield
     except (InvalidRowError, OptionError, UnsupportedFormatError) as problem:
-        if where in str(problem):
+        if place in str(problem):
             raise
-        raise type(problem)(f"{where}: {problem}") from problem
+        raise type(problem)(f"{place}: {problem}") from problem
     finally:
         _NAMED.reset(token)
 
@@ -76,10 +76,10 @@ def _run_named(operation: Operation, names: str, rows: pa.Table) -> pa.Table:
         return operation(rows)
 
 
-def field_type(column: pa.Field, what: str) -> TypeSerializer:
+def field_type(column: pa.Field, label: str) -> TypeSerializer:
     """Return the type that a column was read with from a snapshot, or else the type that it suggests."""
     read = read_type(column)
-    return type_of_column(column.type, what) if read is None else read.type
+    return type_of_column(column.type, label) if read is None else read.type
 
 
 def has_byte_arrays(column: pa.Field) -> bool:
@@ -142,12 +142,12 @@ def checked_schema(rows: OperatorRows, columns: Collection[str] = ()) -> pa.Sche
     schema, names = rows.schema, rows.schema.names
     seen: dict[str, str] = {}
     for name in names:
-        other = seen.setdefault(name if rows.case_sensitive else name.lower(), name)
+        first = seen.setdefault(name if rows.case_sensitive else name.lower(), name)
         if sum(n == name for n in names) > 1:
             raise InvalidRowError(f"there are several columns {name!r}; drop or rename all but one")
-        if other != name:
+        if first != name:
             raise InvalidRowError(
-                f"the columns {other!r} and {name!r} differ in case only, which Spark ignores ({_CASE} is false); rename one"
+                f"the columns {first!r} and {name!r} differ in case only, which Spark ignores ({_CASE} is false); rename one"
             )
     require(names, columns)
     return schema
@@ -168,14 +168,14 @@ def require(names: Collection[str], columns: Collection[str]) -> None:
         raise InvalidRowError(f"there is no column {listed}; the rows have {', '.join(names) or 'no columns'}.{near}")
 
 
-def refuse_others(names: Collection[str], known: Collection[str], hint: str = "") -> None:
+def refuse_others(names: Collection[str], expected: Collection[str], hint: str = "") -> None:
     """Refuse rows with columns that would be ignored, except the columns of :data:`METADATA`.
 
     Parameters
     ----------
     names
         The columns of the rows.
-    known
+    expected
         The columns that rows of this shape may have.
     hint
         What to do, where it is more than to drop or rename the column.
@@ -185,12 +185,12 @@ def refuse_others(names: Collection[str], known: Collection[str], hint: str = ""
     InvalidRowError
         If rows have other columns; the message names the nearest known column.
     """
-    others = [n for n in names if n not in known and n not in METADATA]
-    if others:
-        listed = " and ".join(map(repr, others))
+    ignored = [n for n in names if n not in expected and n not in METADATA]
+    if ignored:
+        listed = " and ".join(map(repr, ignored))
         advice = hint or "drop or rename it"
         raise InvalidRowError(
-            f"column {listed} would be ignored; expected are {', '.join(known)}: {advice}.{_nearest(others[0], known)}"
+            f"column {listed} would be ignored; expected are {', '.join(expected)}: {advice}.{_nearest(ignored[0], expected)}"
         )
 
 
@@ -275,8 +275,8 @@ class KeyedRows:
                     f"column {name!r}: each row has an element of the state {read.state!r} of kind {read.kind}, and one row per "
                     f"key is expected: read it with {spelled('flatten', False)}"
                 )
-        others = {name: f for name, (_, f) in columns.items() if name not in stored}
-        reserved = [n for n in others if n in (*METADATA, *NAMESPACES)]
+        value_columns = {name: f for name, (_, f) in columns.items() if name not in stored}
+        reserved = [n for n in value_columns if n in (*METADATA, *NAMESPACES)]
         if reserved and not stored:
             listed = " and ".join(map(repr, reserved))
             raise InvalidRowError(f"column {listed} is reserved for metadata: name the states by states=, or drop the column")
@@ -289,13 +289,15 @@ class KeyedRows:
             )
             for name, read in stored.items()
         }
-        inferred = {n: type_of_column(f.type, f"state {n!r}: column {n!r}") for n, f in others.items() if n not in reserved}
+        inferred = {
+            n: type_of_column(f.type, f"state {n!r}: column {n!r}") for n, f in value_columns.items() if n not in reserved
+        }
         return {n: states[n] if n in states else (n, ValueState(inferred[n])) for n in columns if n in states or n in inferred}
 
     def namespace_type(self) -> TypeSerializer | None:
         """Return the type that a column of windows or namespaces was read with, unless the state has no namespaces."""
-        found = [read.type for f in self.schema if f.name in NAMESPACES and (read := read_type(f)) is not None]
-        return None if not found or isinstance(found[0], VoidNamespaceSerializer) else found[0]
+        types = [read.type for f in self.schema if f.name in NAMESPACES and (read := read_type(f)) is not None]
+        return None if not types or isinstance(types[0], VoidNamespaceSerializer) else types[0]
 
     def _warn_of_losses(self, states: Mapping[str, ReadType]) -> None:
         """Name in the log what rows that were read from a snapshot do not have, although the snapshot has it."""
@@ -330,9 +332,9 @@ class KeyedRows:
             If the column of the key or the value is one that qualifies entries.
         """
         context = self.context_columns(state)
-        taken = context.keys() & {self.key, column}
-        if taken:
-            listed = " and ".join(map(repr, sorted(taken)))
+        clashing = context.keys() & {self.key, column}
+        if clashing:
+            listed = " and ".join(map(repr, sorted(clashing)))
             name = shown_name(state.name)
             raise InvalidRowError(f"state {name!r}: column {listed} is reserved for metadata; rename the key's or value's column")
         if not state.has_ttl and uses_times:
@@ -417,8 +419,8 @@ def _parts(columns: dict[str, str], state: KeyedDescription, names: Sequence[str
     if state.is_timer:
         return {TIMESTAMP: TIMESTAMP}
     elements = [n for n in _ELEMENTS.get(state.kind, ()) if n in names]
-    taken = (*columns.values(), *elements)
-    whole = [n for n in dict.fromkeys((VALUE, shown_name(state.name))) if n in names and n not in taken]
+    used = (*columns.values(), *elements)
+    whole = [n for n in dict.fromkeys((VALUE, shown_name(state.name))) if n in names and n not in used]
     if len(whole) + bool(elements) > 1:
         listed = " and ".join(map(repr, (*whole, *elements)))
         raise InvalidRowError(f"the columns {listed} all have the content of the state; drop all but one")
@@ -436,7 +438,7 @@ def check_key_types(state: KeyedDescription, schema: pa.Schema, columns: Mapping
         If a type does not fit; the message names state and column.
     """
     roles = state.serializers | dict.fromkeys(NAMESPACES, state.namespace)
-    where = f"state {state.name!r}"
-    with naming(where), third_party_errors(where, parts=state.serializers.values()):
+    label = f"state {state.name!r}"
+    with naming(label), third_party_errors(label, parts=state.serializers.values()):
         for role, column in columns.items():
             bind(roles[role], schema.field(column).type, column, as_key=True)

@@ -94,12 +94,12 @@ def _collected(rows: pa.Table, key: list[str], *, has_times: bool) -> pa.Table:
     order = np.lexsort((places, keys))
     counts = np.bincount(keys, minlength=int(keys.max(initial=-1)) + 1)
     bounds = pa.array(np.append(0, np.cumsum(counts)).astype(np.int32))
-    taken = pa.array(order)
-    firsts = taken.take(bounds[:-1])
+    positions = pa.array(order)
+    firsts = positions.take(bounds[:-1])
     lists: dict[str, Any] = {c: rows.column(c).take(firsts) for c in key}
     elements = {LIST_INDEX: LIST_INDEX, VALUE: LIST_VALUE} | ({LAST_ACCESS: LAST_ACCESS} if has_times else {})
     for name, column in elements.items():
-        lists[name] = pa.ListArray.from_arrays(bounds, one_chunk(rows.column(column).take(taken)))
+        lists[name] = pa.ListArray.from_arrays(bounds, one_chunk(rows.column(column).take(positions)))
     return pa.table(lists)
 
 
@@ -136,20 +136,20 @@ def _timer_times(table: pa.Table, key: str) -> dict[str, pa.ChunkedArray]:
     InvalidRowError
         If a column is of another type, two columns of a row differ, or a time is not a whole number of milliseconds.
     """
-    given = [n for n in _TIMES if n in table.column_names and n != key]
+    columns = [n for n in _TIMES if n in table.column_names and n != key]
     times: dict[str, pa.ChunkedArray] = {}
-    for name in given:
+    for name in columns:
         column, is_instant = table.column(name), name == FIRES_AT
         kind = column.type
-        fits = pa.types.is_timestamp(kind) and kind.tz if is_instant else len(given) == 1 or pa.types.is_integer(kind)
+        fits = pa.types.is_timestamp(kind) and kind.tz if is_instant else len(columns) == 1 or pa.types.is_integer(kind)
         if not fits:
             expected = "a timestamp with time zone (Spark's TIMESTAMP)" if is_instant else "a number of milliseconds (BIGINT)"
             raise InvalidRowError(f"timers: column {name!r} is of type {kind}, expected {expected}")
         times[name] = _milliseconds(table, key, column) if is_instant else column
-    first, *others = times.values()
-    for other in others:
-        same = pc.equal(first.cast(pa.int64()), other.cast(pa.int64())).fill_null(False)
-        wrong = pc.and_(pc.is_valid(other), pc.invert(same))
+    first, *further = times.values()
+    for time in further:
+        same = pc.equal(first.cast(pa.int64()), time.cast(pa.int64())).fill_null(False)
+        wrong = pc.and_(pc.is_valid(time), pc.invert(same))
         if pc.any(wrong).as_py():
             row = table.filter(wrong).slice(0, 1)
             told = {n: c.filter(wrong)[0].as_py() for n, c in times.items()}
@@ -166,9 +166,9 @@ def _milliseconds(table: pa.Table, key: str, instants: pa.ChunkedArray) -> pa.Ch
     millis = pc.divide(pc.subtract(micros, _remainder(micros)), 1000)
     wrong = pc.not_equal(_remainder(micros), 0).fill_null(False)
     if pc.any(wrong).as_py():
-        found = table.column(key).filter(wrong)[0].as_py(), micros.filter(wrong)[0].as_py()
+        row = table.column(key).filter(wrong)[0].as_py(), micros.filter(wrong)[0].as_py()
         raise InvalidRowError(
-            f"timers: for the key {found[0]!r} {FIRES_AT} is {found[1]} µs since 1970, expected whole milliseconds, as Flink's "
+            f"timers: for the key {row[0]!r} {FIRES_AT} is {row[1]} µs since 1970, expected whole milliseconds, as Flink's "
             f"timers have: floor {FIRES_AT} to milliseconds, in Spark by date_trunc('MILLISECOND', {FIRES_AT})"
         )
     return millis

@@ -84,11 +84,11 @@ class Rows(OperatorRows, Protocol):
     def once(self) -> Self:
         """Return the current rows, for several uses: they are evaluated here, and not again."""
 
-    def without(self, columns: Sequence[str], others: Self, other_columns: Sequence[str]) -> Self:
+    def without(self, columns: Sequence[str], later_rows: Self, other_columns: Sequence[str]) -> Self:
         """Return the rows whose key does not occur in other rows."""
 
     def with_matches(
-        self, name: str, key: Sequence[str], others: Self, other_key: Sequence[str], matching_nulls: frozenset[int]
+        self, name: str, key: Sequence[str], opposite: Self, other_key: Sequence[str], matching_nulls: frozenset[int]
     ) -> Self:
         """Return rows with the number of other rows that have the same key, in another column.
 

@@ -93,7 +93,7 @@ class SourceOperator:
         try:
             handles = [s.managed_operator for s in self.operator.subtasks if s.managed_operator is not None]
             label = operator_label(self.operator)
-            return frozenset(operator_header(self.snapshot, one, label).version for one in handles if one.states)
+            return frozenset(operator_header(self.snapshot, handle, label).version for handle in handles if handle.states)
         except UnsupportedFormatError:  # of serializers that are not known: files are copied
             return frozenset()
 
@@ -137,13 +137,13 @@ class SourceOperator:
             If subtasks register a state differently.
         """
         states: dict[str, state_headers.StateMetaInfo] = {}
-        given = [
+        handles = [
             (handle, subtask_label(self.operator, subtask))
             for subtask in self.operator.subtasks
             if (handle := subtask.managed_operator) is not None and handle.states
         ]
-        headers = at_once(lambda one: operator_header(self.snapshot, *one), given)
-        for (_, context), header in zip(given, headers, strict=True):
+        headers = at_once(lambda located_handle: operator_header(self.snapshot, *located_handle), handles)
+        for (_, context), header in zip(handles, headers, strict=True):
             for meta in (*header.lists, *header.broadcasts):
                 states[meta.name] = self._merged(states.get(meta.name, meta), meta, context)
         return states
@@ -198,23 +198,23 @@ class SourceOperator:
         return any(meta.backend_type == state_headers.KEY_VALUE_V2 for header in headers for meta in header.states)
 
     def _merged(
-        self, known: state_headers.StateMetaInfo, meta: state_headers.StateMetaInfo, context: str
+        self, earlier: state_headers.StateMetaInfo, meta: state_headers.StateMetaInfo, context: str
     ) -> state_headers.StateMetaInfo:
         """Return the registration of a state that fits the subtasks so far and another subtask."""
         serializers = {
             role: merged(snapshot, meta.serializers[role])
-            for role, snapshot in known.serializers.items()
+            for role, snapshot in earlier.serializers.items()
             if role in meta.serializers
         }
-        found = {role: snapshot for role, snapshot in serializers.items() if snapshot is not None}
-        same = (known.backend_type, known.options) == (meta.backend_type, meta.options)
-        if not same or not found.keys() == known.serializers.keys() == meta.serializers.keys():
+        roles = {role: snapshot for role, snapshot in serializers.items() if snapshot is not None}
+        same = (earlier.backend_type, earlier.options) == (meta.backend_type, meta.options)
+        if not same or not roles.keys() == earlier.serializers.keys() == meta.serializers.keys():
             raise self._differs(f"state {meta.name!r}", context)
-        return replace(known, serializers=found)
+        return replace(earlier, serializers=roles)
 
-    def _differs(self, what: str, context: str) -> UnsupportedFormatError:
+    def _differs(self, subject: str, context: str) -> UnsupportedFormatError:
         return UnsupportedFormatError(
-            f"{context}: {what} registered with another serializer than in other subtasks; "
+            f"{context}: {subject} registered with another serializer than in other subtasks; "
             f"the bytes of {operator_label(self.operator)} can't be moved between them"
         )
 

@@ -66,12 +66,14 @@ class Target:
     java_types: Mapping[str, tuple[JavaType, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, outcome: OperatorOutcome, header: state_headers.KeyedHeader | state_headers.OperatorHeader, **own: Any) -> Self:
+    def of(
+        cls, outcome: OperatorOutcome, header: state_headers.KeyedHeader | state_headers.OperatorHeader, **fields: Any
+    ) -> Self:
         """Return the target for the outcome of an operator, with the fields that only this class has."""
         sizes = (outcome.parallelism, outcome.max_parallelism)
         settings = (outcome.settings.serializers, outcome.settings.time_zone)
         return cls(
-            outcome.identifier.uid_hash, outcome.label, header_bytes(header), outcome.flink_major, *sizes, *settings, **own
+            outcome.identifier.uid_hash, outcome.label, header_bytes(header), outcome.flink_major, *sizes, *settings, **fields
         )
 
     def _open(self) -> DataInput:

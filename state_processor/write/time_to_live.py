@@ -75,10 +75,10 @@ def expired_rows(draft: OperatorDraft, state: KeyedDescription, expiry: ReadOpti
     if state.kind != LIST or not gone.num_rows:
         return gone, gone.slice(0, 0)
     keys = list({repr(key): key for key in gone[KEY].to_pylist()}.values())
-    kept = _read(draft, state, replace(expiry, flatten=False, metadata=True, keys=tuple(keys)))
-    lists = kept.filter(pc.greater(pc.fill_null(pc.list_value_length(kept["value"]), 0), 0)).drop_columns(list(_PLACES))
-    left = {repr(row) for row in lists.select(identity).to_pylist()}
-    return pa.Table.from_pylist([row for row in gone.to_pylist() if repr(row) not in left], gone.schema), lists
+    live = _read(draft, state, replace(expiry, flatten=False, metadata=True, keys=tuple(keys)))
+    lists = live.filter(pc.greater(pc.fill_null(pc.list_value_length(live["value"]), 0), 0)).drop_columns(list(_PLACES))
+    remaining = {repr(row) for row in lists.select(identity).to_pylist()}
+    return pa.Table.from_pylist([row for row in gone.to_pylist() if repr(row) not in remaining], gone.schema), lists
 
 
 def touched_rows(draft: OperatorDraft, state: KeyedDescription, as_of: int) -> pa.Table:

@@ -28,11 +28,11 @@ def checked_actions(remove: str | Iterable[str]) -> frozenset[Action]:
     OptionError
         If no action is given, or an action is unknown.
     """
-    given = [remove] if isinstance(remove, str) else list(remove)
-    chosen = frozenset(action for action in ACTIONS if action in given)
-    if not given or len(chosen) < len(set(given)):
-        found = ", ".join(map(repr, given)) or "none"
-        raise OptionError(f"{spelled('remove')}: expected some of {', '.join(ACTIONS)}, found {found}")
+    requested = [remove] if isinstance(remove, str) else list(remove)
+    chosen = frozenset(action for action in ACTIONS if action in requested)
+    if not requested or len(chosen) < len(set(requested)):
+        listed = ", ".join(map(repr, requested)) or "none"
+        raise OptionError(f"{spelled('remove')}: expected some of {', '.join(ACTIONS)}, found {listed}")
     return chosen
 
 
@@ -92,9 +92,9 @@ def _holds_outside(row: Mapping[str, Any], kind: str, holds: Holds) -> bool:
         return True
     value = row["value"]
     if kind == MAP:
-        return any(holds(key) or (holds(one) and not isinstance(one, (dict, list))) for key, one in value)
+        return any(holds(key) or (holds(entry_value) and not isinstance(entry_value, (dict, list))) for key, entry_value in value)
     if kind == LIST:
-        return any(holds(one) and not isinstance(one, (dict, list)) for one in value)
+        return any(holds(element) and not isinstance(element, (dict, list)) for element in value)
     return not isinstance(value, dict)
 
 
@@ -102,12 +102,12 @@ def _without_elements(row: Mapping[str, Any], holds: Holds, action: Action) -> E
     """Remove elements of the list, or entries of the map, in the column ``value``. A row of operator state is an element."""
     if not isinstance(row["value"], list) or (action == "elements" and "key" not in row):
         return ErasedRow(action, None, 1)
-    kept = [not holds(one) for one in row["value"]]
-    changed = {**row, "value": [one for one, keep in zip(row["value"], kept, strict=True) if keep] or None}
+    keeps = [not holds(element) for element in row["value"]]
+    changed = {**row, "value": [element for element, keep in zip(row["value"], keeps, strict=True) if keep] or None}
     times = row.get(LAST_ACCESS)
     if isinstance(times, list):
-        changed[LAST_ACCESS] = [time for time, keep in zip(times, kept, strict=True) if keep] or None
-    return ErasedRow(action, changed, kept.count(False))
+        changed[LAST_ACCESS] = [time for time, keep in zip(times, keeps, strict=True) if keep] or None
+    return ErasedRow(action, changed, keeps.count(False))
 
 
 @dataclass
@@ -122,9 +122,9 @@ class _Fields:
         if not self.holds(value):
             return value
         if isinstance(value, dict):
-            return {name: self.of(one) for name, one in value.items()}
+            return {name: self.of(field_value) for name, field_value in value.items()}
         if isinstance(value, list):
-            return [(one[0], self.of(one[1])) if isinstance(one, tuple) else self.of(one) for one in value]
+            return [(element[0], self.of(element[1])) if isinstance(element, tuple) else self.of(element) for element in value]
         self.count += is_nested
         return None
 

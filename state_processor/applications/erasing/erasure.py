@@ -179,7 +179,7 @@ class Erasure:
         for operator in progress(self.snapshot.metadata.operators, "searching"):
             stored = StoredOperator(self.snapshot, operator)
             keys = [
-                *(found for variants in stored.survey()[0].values() if (found := self._erase_from(stored, variants[0]))),
+                *(erased for variants in stored.survey()[0].values() if (erased := self._erase_from(stored, variants[0]))),
                 *self._given_keys(stored),
             ]
             if keys:
@@ -227,20 +227,20 @@ class Erasure:
         return batch.take(pa.array(self._positions(batch), pa.int64()))
 
     def _positions(self, batch: pa.RecordBatch) -> list[int]:
-        found = [rows for _, _, rows in search_batch(batch, self.needles, (DOMAIN, SERVICE))]
-        return np.unique(np.concatenate(found)).tolist() if found else []
+        positions = [rows for _, _, rows in search_batch(batch, self.needles, (DOMAIN, SERVICE))]
+        return np.unique(np.concatenate(positions)).tolist() if positions else []
 
     def _erased(self, place: _Place, table: pa.Table) -> dict[int, dict[str, Any] | None]:
         """Return rows without erased values, by their positions; ``None`` for a row whose key or element is removed."""
         rows: dict[int, dict[str, Any] | None] = {}
         counts: dict[Action, int] = {}
         for position, row in enumerate(table.to_pylist()):
-            found = erased_row(row, place.kind, self._holds, self.actions)
-            if found.action is None:
+            erased = erased_row(row, place.kind, self._holds, self.actions)
+            if erased.action is None:
                 self.refused.append(f"{place}, key {row.get('key')!r}")
                 continue
-            counts[found.action] = counts.get(found.action, 0) + found.count
-            rows[position] = found.row
+            counts[erased.action] = counts.get(erased.action, 0) + erased.count
+            rows[position] = erased.row
         for action, count in counts.items():
             self._note(place, action, count)
         return rows
@@ -270,13 +270,13 @@ class Erasure:
         """Yield each given key that the operator has, as a table of one row."""
         for number, key in enumerate(self.keys):
             for name, variants in stored.survey()[0].items():
-                found = _of_key(stored, name, key) if variants[0].is_keyed else None
-                if found is None:
+                rows = _of_key(stored, name, key) if variants[0].is_keyed else None
+                if rows is None:
                     continue
                 self._fitting.add(number)
-                if found.num_rows:
-                    self._note(_Place(stored.operator, name, variants[0].kind), "keys", found.num_rows)
-                    yield found.slice(0, 1)
+                if rows.num_rows:
+                    self._note(_Place(stored.operator, name, variants[0].kind), "keys", rows.num_rows)
+                    yield rows.slice(0, 1)
 
     def _delete_keys(self, operator: OperatorState, keys: pa.Table) -> None:
         distinct = list({repr(row): row for row in keys.to_pylist()}.values())
@@ -361,12 +361,12 @@ class Erasure:
 
         Entries that were replaced or deleted before the erasure are in the files, but not in the state.
         """
-        found = False
+        rewritten = False
         for operator in self.snapshot.metadata.operators if self.format == NATIVE else ():
             if operator.operator_id in operators and next(stored_tables(self.snapshot, operator), None) is not None:
                 with self._writer._build.change(_uid(operator), existing=True) as draft:
-                    draft.changes.rewrites = found = True
-        return found
+                    draft.changes.rewrites = rewritten = True
+        return rewritten
 
     def _search_files(self, target: Path) -> FileProof:
         """Search in the bytes of the new savepoint. Without texts, keys are looked up in tables that stay."""
@@ -401,8 +401,8 @@ class Erasure:
         undecoded: list[dict[str, Any]] = []
         keys = [self.keys[number] for number in sorted(self._fitting)]
         if self.needles or keys:
-            found = search([target], self.needles, keys, self.access.values())
-            remaining, undecoded = found.table.to_pylist(), found.undecoded.to_pylist()
+            hits = search([target], self.needles, keys, self.access.values())
+            remaining, undecoded = hits.table.to_pylist(), hits.undecoded.to_pylist()
         if self.where is not None:
             count = self._selected(target, self._of_condition(self.access.open(target)).operator).num_rows
             place = {"operator_uid": str(self.uid), "operator_uid_hash": "", "state_name": self.state, "key": None}
@@ -410,9 +410,9 @@ class Erasure:
         return remaining, undecoded
 
 
-def sought_texts(needles: Sequence[Needle], keys: Sequence[Any], where: str | None) -> dict[str, list[str]]:
+def sought_texts(needles: Sequence[Needle], keys: Sequence[Any], condition: str | None) -> dict[str, list[str]]:
     """Return the texts, keys and the condition for reports."""
-    texts = {"text": list(map(str, needles)), "key": list(map(_key_text, keys)), "where": [where] if where else []}
+    texts = {"text": list(map(str, needles)), "key": list(map(_key_text, keys)), "where": [condition] if condition else []}
     return {name: values for name, values in texts.items() if values}
 
 
@@ -429,9 +429,9 @@ def _uid(operator: OperatorState) -> OperatorIdentifier:
 
 
 def _of_key(stored: StoredOperator, name: str, key: Any) -> pa.Table | None:
-    for one in spellings(key):
+    for spelling in spellings(key):
         try:
-            reader = open_state(stored, name, options=replace(_OPTIONS, keys=(one,), metadata=False))
+            reader = open_state(stored, name, options=replace(_OPTIONS, keys=(spelling,), metadata=False))
         except OptionError:  # the operator's keys have another type
             continue
         return pa.Table.from_batches(read_all(reader.splits, reader.read, stored.snapshot.threads), reader.schema).select(["key"])

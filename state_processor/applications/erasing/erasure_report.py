@@ -109,7 +109,7 @@ class ErasureReport:
             sought=hidden.sought(),
             remaining=hidden.rows(self.remaining),
             undecoded=hidden.rows(self.undecoded),
-            unsearched=[hidden.names.get(one.removeprefix("key "), one) for one in self.unsearched],
+            unsearched=[hidden.names.get(name.removeprefix("key "), name) for name in self.unsearched],
         )
 
     def to_text(self, *, reveal: bool = False) -> str:

@@ -74,8 +74,8 @@ def search_files(before: Snapshot, after: Snapshot, needles: Sequence[Needle], k
     proof = FileProof()
     skipped = set(_looked_up(before, after, needles, keys_of, proof)) if keys_of is not None else set()
     for content in contents(after, skipped=skipped) if needles else ():
-        found = proof.search(content.file, content.parts(), needles)
-        if found and content.operator is not None and keys_of is None:
+        has_hit = proof.search(content.file, content.parts(), needles)
+        if has_hit and content.operator is not None and keys_of is None:
             proof.operators.add(content.operator.operator_id)
     return proof
 
@@ -88,12 +88,12 @@ def _looked_up(
     What is new in a table is searched as well.
     """
     rows: dict[tuple[str, str], dict[str, Any]] = {}
-    known: dict[str, Mapping[str, ErasedKeys]] = {}
+    by_operator: dict[str, Mapping[str, ErasedKeys]] = {}
     for origin in table_origins(before, after):
         operator, table = origin.operator, origin.table
-        if operator.operator_id not in known:
-            known[operator.operator_id] = keys_of(operator)
-        keys = known[operator.operator_id]
+        if operator.operator_id not in by_operator:
+            by_operator[operator.operator_id] = keys_of(operator)
+        keys = by_operator[operator.operator_id]
         if keys and table.family not in keys:
             continue  # a state that the header does not have: it is searched
         if keys and table.has(keys[table.family]):
@@ -115,8 +115,8 @@ def _row(operator: OperatorState, check: str) -> dict[str, Any]:
 
 def rewritten_tables(before: Snapshot, after: Snapshot) -> Iterator[dict[str, Any]]:
     """Yield how many tables of each operator were written again, or left out, and how many stay."""
-    kept = Counter(origin.operator.operator_id for origin in table_origins(before, after) if origin.is_kept)
+    table_counts = Counter(origin.operator.operator_id for origin in table_origins(before, after) if origin.is_kept)
     for operator in before.metadata.operators:
-        tables, stay = len(list(stored_tables(before, operator))), kept[operator.operator_id]
+        tables, stay = len(list(stored_tables(before, operator))), table_counts[operator.operator_id]
         if stay < tables:
             yield {"operator": operator.label, "tables": tables - stay, "kept": stay}

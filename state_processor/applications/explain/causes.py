@@ -60,11 +60,11 @@ def of_findings(
     kind, operator
         The kind and the operator, if the findings have others.
     """
-    main = next((one for one in findings if one.state is not None and not one.state.is_timer), findings[0])
+    main = next((finding for finding in findings if finding.state is not None and not finding.state.is_timer), findings[0])
     kind = kind or main.kind
     facts = dict({} if sighting is None else sighting.facts)
     written, required = _sides(main, kind, facts)
-    lines = dict.fromkeys(line for one in findings for line in one.verdict.repair)
+    lines = dict.fromkeys(line for finding in findings for line in finding.verdict.repair)
     if sighting is not None:  # Flink failed: the code is another one
         lines = dict.fromkeys(line for line in lines if command_name(line) != "check")
     return make(
@@ -74,7 +74,7 @@ def of_findings(
         operator=main.operator or operator,
         state=None if kind in _OF_OPERATOR else main.state,
         field=None if kind in _WITHOUT_FIELD else changed_field(main.state, main.new_state, main.verdict.reason),
-        evidence=dict.fromkeys(one.verdict.reason for one in findings if one.verdict.reason),
+        evidence=dict.fromkeys(finding.verdict.reason for finding in findings if finding.verdict.reason),
         lines=lines,
         message="" if sighting is None else sighting.message,
     )
@@ -82,8 +82,8 @@ def of_findings(
 
 def _detail(reason: str) -> str:
     """Return the part of a reason that is about a field."""
-    _, found, detail = reason.partition("field '")
-    return f"{found}{detail}".partition(";")[0]
+    _, separator, detail = reason.partition("field '")
+    return f"{separator}{detail}".partition(";")[0]
 
 
 def _sides(finding: Finding, kind: Kind, facts: Mapping[str, str]) -> tuple[str, str]:
@@ -100,7 +100,7 @@ def _sides(finding: Finding, kind: Kind, facts: Mapping[str, str]) -> tuple[str,
     if kind in (Kind.STATE_KIND, Kind.STATE_MODE):
         return state.kind, new.kind
     if kind is Kind.TTL:
-        return tuple("time-to-live" if one.ttl else "no time-to-live" for one in (state, new))  # type: ignore[return-value]
+        return tuple("time-to-live" if signature.ttl else "no time-to-live" for signature in (state, new))  # type: ignore[return-value]
     part = finding.verdict.part or VALUE
     return state.type_text(part) or "", new.type_text(part) or ""
 
@@ -224,7 +224,7 @@ def _class_name(kind: Kind, state: StateSignature | None) -> str:
 def _class_names(kind: Kind, state: StateSignature) -> Iterator[str]:
     if kind is Kind.KRYO_TO_POJO or kind is Kind.KRYO_CLASS:
         yield from kryo_classes(state)
-    wanted = {Kind.POJO_TO_KRYO: PojoSerializer, Kind.ENUM_CONSTANT: EnumSerializer}.get(kind)
+    serializer_class = {Kind.POJO_TO_KRYO: PojoSerializer, Kind.ENUM_CONSTANT: EnumSerializer}.get(kind)
     for serializer in serializers_of(state):
-        if wanted is not None and isinstance(serializer, wanted):
+        if serializer_class is not None and isinstance(serializer, serializer_class):
             yield serializer.class_name if isinstance(serializer, PojoSerializer) else str(serializer.enum_class)

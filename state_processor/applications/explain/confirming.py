@@ -237,7 +237,7 @@ def _readings(kind: Kind, state: StateSignature, sighting: Sighting, scene: Scen
     old, new = sighting.facts.get("old"), sighting.facts.get("new")
     if _is_about_fields(sighting):
         readings = _FIELD_READINGS if _has_enum(state, sighting) else _FIELD_READINGS[1:]
-        yield from ((one, Certainty.POSSIBLE) for one in readings)
+        yield from ((kind_, Certainty.POSSIBLE) for kind_ in readings)
     elif sighting.kind in _INFERRED:
         yield kind, Certainty.CONFIRMED if _shows(state, sighting) else Certainty.PLACE
     elif kind is not Kind.VALUE_TYPE:
@@ -247,7 +247,7 @@ def _readings(kind: Kind, state: StateSignature, sighting: Sighting, scene: Scen
     elif scene.repairs.target.changes_kryo and has_kryo_collections(state):
         yield Kind.KRYO_VERSION, Certainty.CONFIRMED
     elif state.ttl and old == new:
-        yield from ((one, Certainty.POSSIBLE) for one in (Kind.TTL, Kind.VALUE_TYPE))
+        yield from ((kind_, Certainty.POSSIBLE) for kind_ in (Kind.TTL, Kind.VALUE_TYPE))
     else:
         yield kind, Certainty.TRACE if old == new else Certainty.CONFIRMED
 
@@ -270,32 +270,32 @@ def _has_enum_or_class(state: StateSignature, sighting: Sighting) -> bool:
     """Return whether a state has the enum of a message; if the message is about fields, whether a field has a class."""
     if not _is_about_fields(sighting):
         return _has_enum(state, sighting)
-    fields = (field for one in serializers_of(state) if isinstance(one, PojoSerializer) for field in one.fields)
+    fields = (field for s in serializers_of(state) if isinstance(s, PojoSerializer) for field in s.fields)
     return any(name for field in fields for name in classes_inside(field.serializer))
 
 
 def _has_enum(state: StateSignature, sighting: Sighting) -> bool:
     name = sighting.facts.get("name")
-    return any(isinstance(one, EnumSerializer) and name in (None, one.enum_class) for one in serializers_of(state))
+    return any(isinstance(s, EnumSerializer) and name in (None, s.enum_class) for s in serializers_of(state))
 
 
 def _shows(state: StateSignature, sighting: Sighting) -> bool:
     """Return whether a state has the constant that a message misses."""
     constant, name = sighting.facts.get("field"), sighting.facts.get("name")
-    enums = (one for one in serializers_of(state) if isinstance(one, EnumSerializer))
-    return sighting.kind is Kind.ENUM_CONSTANT and any(one.enum_class == name and constant in one.names for one in enums)
+    enums = (s for s in serializers_of(state) if isinstance(s, EnumSerializer))
+    return sighting.kind is Kind.ENUM_CONSTANT and any(enum.enum_class == name and constant in enum.names for enum in enums)
 
 
 def _has_pojo(state: StateSignature, sighting: Sighting) -> bool:
     name = sighting.facts.get("name")
-    return any(isinstance(one, PojoSerializer) and name in (None, one.class_name) for one in serializers_of(state))
+    return any(isinstance(s, PojoSerializer) and name in (None, s.class_name) for s in serializers_of(state))
 
 
 def _has_field(state: StateSignature, sighting: Sighting) -> bool:
     """Return whether objects of a state have a field. Messages of Java name the class that declares it."""
     place = sighting.facts.get("name"), sighting.facts.get("field")
-    fields = ((one, field) for one in serializers_of(state) if isinstance(one, PojoSerializer) for field in one.fields)
-    return any(place == (field.declaring_class or one.class_name, field.name) for one, field in fields)
+    fields = ((s, field) for s in serializers_of(state) if isinstance(s, PojoSerializer) for field in s.fields)
+    return any(place == (field.declaring_class or pojo.class_name, field.name) for pojo, field in fields)
 
 
 _PLACES: Final[Mapping[Kind, Callable[[StateSignature, Sighting], bool]]] = {
@@ -317,7 +317,7 @@ _PLACES: Final[Mapping[Kind, Callable[[StateSignature, Sighting], bool]]] = {
     Kind.OPERATOR_STATE_TYPE: lambda state, _: state.kind in (kinds.OPERATOR_LIST, kinds.UNION_LIST),
     Kind.BROADCAST_TYPE: lambda state, _: state.kind == kinds.BROADCAST,
     Kind.CLASS_MISSING: lambda state, sighting: state.name == sighting.facts.get("state"),
-    Kind.PATTERN: lambda state, _: any(isinstance(one, NFAStateSerializer) for one in serializers_of(state)),
+    Kind.PATTERN: lambda state, _: any(isinstance(s, NFAStateSerializer) for s in serializers_of(state)),
 }
 """Which states of a snapshot a message may be about."""
 
@@ -338,8 +338,8 @@ def _of_class(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
         return
     places: list[tuple[OperatorSignature, StateSignature | None]] = [*typed] or [*places_of_text(scene, name, hashes)]
     for operator, state in places:
-        what = "the coordinator or raw state" if state is None else f"state {state.name!r}"
-        evidence = [f"{what} of operator {operator.label} names {name}"]
+        holder = "the coordinator or raw state" if state is None else f"state {state.name!r}"
+        evidence = [f"{holder} of operator {operator.label} names {name}"]
         yield of_sighting(sighting, scene, Certainty.CONFIRMED, operator=operator, state=state, evidence=evidence)
     if not places:
         cause = of_sighting(sighting, scene, evidence=[f"the snapshot does not name {name}: the code of the job needs it"])

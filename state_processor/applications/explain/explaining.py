@@ -99,9 +99,9 @@ def explain(
     if scene.problem is not None and not causes:
         causes.append(of_problem(scene))
     causes += _of_mismatches(scene, causes, symptom, has_trace=bool(seen))
-    known = {str(throwable) for sighting in seen for throwable in sighting.trace.throwables}
+    throwables = {str(throwable) for sighting in seen for throwable in sighting.trace.throwables}
     roots = dict.fromkeys(str(trace.throwables[-1]) for trace in log.traces)
-    unexplained = [root for root in roots if root not in known]
+    unexplained = [root for root in roots if root not in throwables]
     return Explanation(tuple(_ranked(causes)), tuple(checked), tuple(unexplained))
 
 
@@ -150,14 +150,14 @@ def _of_mismatches(scene: Scene, causes: Sequence[FailureCause], symptom: str, *
             state = finding.verdict.state if finding.kind in (Kind.VALUE_TYPE, Kind.TTL, Kind.STATE_KIND) else ""
             place = None if finding.kind is Kind.OPERATORS_SWAPPED else (uid_hash, state)
             groups.setdefault((finding.kind, place), []).append(finding)
-    made = []
+    mismatches = []
     for group in groups.values():
         certainty = Certainty.CONFIRMED if group[0].is_bad else Certainty.POSSIBLE
         cause = of_findings(group, certainty)
         is_told = (cause.uid_hash, cause.state) in seen if cause.uid_hash is not None else cause.kind in whole
         if not has_trace or not is_told:
-            made.append(cause)
-    yield from sorted(made, key=lambda cause: -_fit(cause, symptom))
+            mismatches.append(cause)
+    yield from sorted(mismatches, key=lambda cause: -_fit(cause, symptom))
 
 
 def _is_possible(finding: Finding) -> bool:

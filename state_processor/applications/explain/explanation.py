@@ -99,8 +99,8 @@ class FailureCause:
 
     def record(self) -> dict[str, Any]:
         """Return the cause as a JSON object."""
-        derived = ({"commands": list(one.commands), "placeholders": list(one.placeholders)} for one in self.repairs)
-        repairs = [asdict(remedy) | more for remedy, more in zip(self.repairs, derived, strict=True)]
+        derived = ({"commands": list(remedy.commands), "placeholders": list(remedy.placeholders)} for remedy in self.repairs)
+        repairs = [asdict(remedy) | derived_fields for remedy, derived_fields in zip(self.repairs, derived, strict=True)]
         return asdict(self) | {"repairs": repairs, "loses_state": self.loses_state}
 
     def lines(self) -> Iterator[str]:

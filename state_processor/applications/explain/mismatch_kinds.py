@@ -66,7 +66,7 @@ def kind_of(
             states = () if operator is None else (operator.states or {}).values()
             return Kind.QUERY if any(map(is_of_query, states)) else Kind.UNMAPPED_OPERATOR
         case Cause.KIND:
-            kinds = {one.kind for one in (state, new) if one is not None}
+            kinds = {signature.kind for signature in (state, new) if signature is not None}
             return Kind.STATE_MODE if kinds and kinds <= {*OPERATOR_KINDS} else Kind.STATE_KIND
         case Cause.TYPE if state is not None:
             return _type_kind(verdict, state, new, target)
@@ -95,11 +95,13 @@ def _type_kind(verdict: StateVerdict, state: StateSignature, new: StateSignature
         return Kind.KRYO_TO_POJO
     if target.changes_kryo and has_kryo_collections(state):
         return Kind.KRYO_VERSION
-    constants = {one.enum_class: one.names for one in walk(required) if isinstance(one, EnumSerializer)}
-    enums = [one for one in walk(old) if isinstance(one, EnumSerializer)]
-    if any(set(one.names) - set(constants.get(one.enum_class, one.names)) for one in enums):
+    constants = {
+        serializer.enum_class: serializer.names for serializer in walk(required) if isinstance(serializer, EnumSerializer)
+    }
+    enums = [serializer for serializer in walk(old) if isinstance(serializer, EnumSerializer)]
+    if any(set(enum.names) - set(constants.get(enum.enum_class, enum.names)) for enum in enums):
         return Kind.ENUM_CONSTANT
-    return serializer_kind(*(one.snapshots[VALUE].class_name for one in (state, new) if one is not None))
+    return serializer_kind(*(signature.snapshots[VALUE].class_name for signature in (state, new) if signature is not None))
 
 
 def serializer_kind(old: str, new: str) -> Kind:
@@ -155,15 +157,15 @@ def changed_field(state: StateSignature | None, new: StateSignature | None, reas
     if named is not None or state is None or new is None or state.kind != new.kind:
         return named
     changes = field_changes(state, new)
-    before = {(one.class_name, field.name) for one in _pojos(state) for field in one.fields}
-    added = (field.name for one in _pojos(new) for field in one.fields if (one.class_name, field.name) not in before)
+    before = {(pojo.class_name, field.name) for pojo in _pojos(state) for field in pojo.fields}
+    added = (field.name for pojo in _pojos(new) for field in pojo.fields if (pojo.class_name, field.name) not in before)
     return next((path.rpartition(".")[2] for path in (*changes.gone, *changes.defaults, *added)), None)
 
 
 def _pojos(state: StateSignature) -> Iterator[PojoSerializer]:
-    return (one for one in serializers_of(state) if isinstance(one, PojoSerializer))
+    return (serializer for serializer in serializers_of(state) if isinstance(serializer, PojoSerializer))
 
 
 def _quoted_field(reason: str) -> str | None:
-    _, found, rest = reason.partition("field '")
-    return rest.partition("'")[0] if found else None
+    _, separator, rest = reason.partition("field '")
+    return rest.partition("'")[0] if separator else None

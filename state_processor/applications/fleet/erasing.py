@@ -60,8 +60,8 @@ class JobErasure:
     @property
     def answer(self) -> Answer:
         """Whether nothing is left in the new savepoint, or nothing was found in the snapshot of the job."""
-        left = bool(self.places) if self.report is None else not self.report.is_clean
-        return Answer.of(wrong=left, unchecked=bool(self.error or self.undecoded))
+        has_rest = bool(self.places) if self.report is None else not self.report.is_clean
+        return Answer.of(wrong=has_rest, unchecked=bool(self.error or self.undecoded))
 
     def as_row(self) -> Row:
         """Return the row of the job in the text of the report."""
@@ -184,8 +184,8 @@ def erase_in_fleet(
     actions, needles, keys = checked_actions(remove), sought(text, None), sought_keys(key)
     check_keys(keys, actions)
     access = SnapshotAccess.among(options)
-    found = search_fleet(directories, needles, keys, depth, access)
-    rows, undecoded = found.jobs.to_pylist(), found.undecoded.to_pylist()
+    hits = search_fleet(directories, needles, keys, depth, access)
+    rows, undecoded = hits.jobs.to_pylist(), hits.undecoded.to_pylist()
 
     def erasure(snapshot: str) -> Erasure:
         return Erasure(snapshot, actions, needles, keys, None, None, None, format, backend, options)
@@ -224,12 +224,12 @@ def _erased(row: Row, undecoded: list[Row], erasure: Callable[[str], Erasure], t
 
 def _names(rows: Sequence[Row]) -> Iterator[str]:
     """Yield a name for the new savepoint of each job; jobs with equal names are numbered in their order."""
-    taken: set[str] = set()
+    names: set[str] = set()
     for row in rows:
         name = unique = Location.parse(row["job"]).name or "job"
         number = 1
-        while unique.casefold() in taken:
+        while unique.casefold() in names:
             number += 1
             unique = f"{name}-{number}"
-        taken.add(unique.casefold())
+        names.add(unique.casefold())
         yield unique

@@ -122,10 +122,10 @@ def search_fleet(
         raise NotASnapshotError(f"no job is below {', '.join(roots)}; state-processor list shows snapshots")
     paths = [row["path"] for row in rows if row.get("path")]
     failures = {row["directory"]: row["error"] for row in rows if row.get("error")}
-    found = search(paths, needles, keys, access.values(), failures)
+    findings = search(paths, needles, keys, access.values(), failures)
     ordered = sorted(rows, key=lambda row: (row["directory"], row.get("job_id") or ""))
-    jobs = pa.Table.from_pylist([_job(row, found, failures) for row in ordered], JOBS_SCHEMA)
-    return FleetFindings(_with_job(found.table, jobs), _with_job(found.undecoded, jobs), jobs)
+    jobs = pa.Table.from_pylist([_job(row, findings, failures) for row in ordered], JOBS_SCHEMA)
+    return FleetFindings(_with_job(findings.table, jobs), _with_job(findings.undecoded, jobs), jobs)
 
 
 def error_lines(jobs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -133,11 +133,11 @@ def error_lines(jobs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     return (f"{job['job']}: {job['error']}" for job in jobs if job["error"])
 
 
-def _job(row: Mapping[str, Any], found: Findings, failures: Mapping[str, str]) -> dict[str, Any]:
+def _job(row: Mapping[str, Any], findings: Findings, failures: Mapping[str, str]) -> dict[str, Any]:
     """Return the row of a job. Nothing is known of what could not be read, whatever was found elsewhere."""
     path = row.get("path")
     counts, undecoded = (
-        table["count"].filter(pc.equal(table["snapshot"], path or "")) for table in (found.table, found.undecoded)
+        table["count"].filter(pc.equal(table["snapshot"], path or "")) for table in (findings.table, findings.undecoded)
     )
     errors = dict.fromkeys(error for error in (row.get("error"), failures.get(path or "")) if error)
     is_absent = not len(counts)

@@ -62,8 +62,8 @@ def findings(
         The time after which brokers abort transactions of sinks.
     """
     transactions, unread = _transactions(snapshot, age, timeout)
-    found = [*_uids(snapshot), *_lost(snapshot, earlier), *_kryo(registered), *_regional(snapshot), *transactions]
-    return Findings(found, [*_unchecked(snapshot, registered), *unread])
+    findings_ = [*_uids(snapshot), *_lost(snapshot, earlier), *_kryo(registered), *_regional(snapshot), *transactions]
+    return Findings(findings_, [*_unchecked(snapshot, registered), *unread])
 
 
 def _uids(snapshot: Snapshot) -> Iterator[Finding]:
@@ -103,7 +103,7 @@ def _regional(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _transactions(snapshot: Snapshot, age: timedelta | None, timeout: timedelta) -> tuple[list[Finding], list[str]]:
     """Return the sinks whose transactions of Kafka are older than the timeout, and the sinks whose commits were not read."""
-    found, unread = [], []
+    aged, unread = [], []
     for operator in snapshot.metadata.operators:
         if not _is_committer(operator):
             continue
@@ -116,9 +116,11 @@ def _transactions(snapshot: Snapshot, age: timedelta | None, timeout: timedelta)
         if pending and age is None:
             unread.append(f"the age of {count_text(pending)} transactions of {operator.label}")
         elif pending and age is not None and age > timeout:
-            what = f"{operator.label}: {count_text(pending)} transactions are older than {timeout}"
-            found.append(Finding("transactions", f"{what}; brokers with this limit have aborted them, and their rows are lost"))
-    return found, unread
+            transactions = f"{operator.label}: {count_text(pending)} transactions are older than {timeout}"
+            aged.append(
+                Finding("transactions", f"{transactions}; brokers with this limit have aborted them, and their rows are lost")
+            )
+    return aged, unread
 
 
 def _is_committer(operator: OperatorState) -> bool:

@@ -93,8 +93,8 @@ def _nearest(info: SnapshotInfo, candidates: Sequence[tuple[str, str | None]]) -
     return nearest[0] if len(nearest) == 1 else (info.path, info.job_id)
 
 
-def _common_directories(path: str, other: str) -> int:
-    pairs = zip(path.split("/"), other.split("/"), strict=False)
+def _common_directories(path: str, path_of_job: str) -> int:
+    pairs = zip(path.split("/"), path_of_job.split("/"), strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 

@@ -107,9 +107,9 @@ class Measurement:
                     self.access.open(info.path)
                 except StateProcessorError as problem:
                     errors.append(str(problem))
-        more = f" (and {len(errors) - 1} more snapshots)" if len(errors) > 1 else ""
+        rest = f" (and {len(errors) - 1} more snapshots)" if len(errors) > 1 else ""
         row: Row = {"incomplete": len(damaged) + len(problems)}
-        return row | ({"error": errors[0] + more} if errors else {})
+        return row | ({"error": errors[0] + rest} if errors else {})
 
     def _of_newest(self, job: JobSnapshots, ordered: Sequence[SnapshotInfo], snapshot: Snapshot) -> Row:
         newest = ordered[0]
@@ -118,7 +118,7 @@ class Measurement:
         registered = RegisteredStates.of(snapshot)
         releases = restoring_releases(snapshot, registered)
         seen = findings(snapshot, self._earlier(ordered), registered, age, self.timeout)
-        found = [*seen.found, *_not_restorable(registered, releases.text)]
+        judged = [*seen.found, *_not_restorable(registered, releases.text)]
         is_whole = not registered.unread
         return {
             "path": newest.path,
@@ -133,7 +133,7 @@ class Measurement:
             "largest_operators": _largest(snapshot),
             "oldest_flink": oldest_flink(snapshot),
             "restorable_by": releases.text or None if is_whole else None,
-            "findings": [finding.as_row() for finding in found],
+            "findings": [finding.as_row() for finding in judged],
             "unchecked": [*seen.unchecked, *_opaque(registered)],
         }
 

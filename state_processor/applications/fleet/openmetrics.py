@@ -52,8 +52,8 @@ def _error(row: _Row) -> Iterator[_Sample]:
 
 def _findings(row: _Row) -> Iterator[_Sample]:
     if row["findings"] is not None:
-        found = {finding["kind"] for finding in row["findings"]}
-        yield from ((_job(row) | {"kind": kind}, int(kind in found)) for kind in KINDS)
+        kinds = {finding["kind"] for finding in row["findings"]}
+        yield from ((_job(row) | {"kind": kind}, int(kind in kinds)) for kind in KINDS)
 
 
 _FAMILIES: Final = (

@@ -63,11 +63,11 @@ def largest_text(row: Row) -> str:
 
 def findings_text(row: Row) -> str:
     """Return the error and the findings of a row."""
-    found = [f"{finding['kind']}: {finding['text']}" for finding in row["findings"] or ()]
-    return "; ".join([*([row["error"]] if row["error"] else ()), *found])
+    texts = [f"{finding['kind']}: {finding['text']}" for finding in row["findings"] or ()]
+    return "; ".join([*([row["error"]] if row["error"] else ()), *texts])
 
 
-def fleet_page(rows: Sequence[Row], directories: Iterable[str], made: datetime) -> str:
+def fleet_page(rows: Sequence[Row], directories: Iterable[str], time: datetime) -> str:
     """Return the page about the rows of a fleet."""
     failed = sum(row["error"] is not None for row in rows)
     with_findings = sum(bool(row["findings"]) for row in rows)
@@ -77,9 +77,9 @@ def fleet_page(rows: Sequence[Row], directories: Iterable[str], made: datetime) 
         "size of the newest snapshots": size_text(size),
         "with findings": count_text(with_findings),
         "with errors": count_text(failed),
-        "made": f"{made.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
+        "made": f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
     }
-    shown = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items())
+    entries = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items())
     head = "".join(
         f'<th{"" if is_number else " data-text=1"} scope="col"><button>{escape(name)}</button></th>'
         for name, is_number, _, _ in _COLUMNS
@@ -97,7 +97,7 @@ def fleet_page(rows: Sequence[Row], directories: Iterable[str], made: datetime) 
 <body>
 <h1>Jobs</h1>
 <p class="path">{escape(text_of(", ".join(directories)))}</p>
-<section><dl>{shown}</dl></section>
+<section><dl>{entries}</dl></section>
 <section><div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></section>
 <footer>state-processor {escape(__version__)}</footer>
 <script>{_SCRIPT}</script>

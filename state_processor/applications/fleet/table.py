@@ -152,8 +152,8 @@ def measured(roots: Sequence[str], depth: int, measurement: Measurement) -> list
 
 def roots_of(directories: Directories) -> list[str]:
     """Return the directories of an argument, each once."""
-    given = [directories] if isinstance(directories, (str, PathLike)) else directories
-    roots = list(dict.fromkeys(str(Location.given(fspath(directory))) for directory in given))
+    paths = [directories] if isinstance(directories, (str, PathLike)) else directories
+    roots = list(dict.fromkeys(str(Location.given(fspath(directory))) for directory in paths))
     if not roots:
         raise OptionError(f"{spelled('directories')}: expected at least one directory")
     return roots
@@ -169,15 +169,15 @@ def _search(roots: Sequence[str], depth: int, access: SnapshotAccess) -> tuple[l
     failures: dict[str, str] = {}
     for root in roots:
         try:
-            found = find_snapshots(root, access.storage(), depth, failures=failures)
+            discovery = find_snapshots(root, access.storage(), depth, failures=failures)
         except StateProcessorError as problem:
             failures[root] = str(problem)
             continue
-        for info in found.snapshots:
+        for info in discovery.snapshots:
             place = real_path(info.path)
             snapshots[place] = info if place == info.path else snapshots.get(place, info)
         deep = f"it is more than {depth} levels down; {spelled('depth', depth + 1)} searches it"
-        failures |= dict.fromkeys(found.unsearched, deep)
+        failures |= dict.fromkeys(discovery.unsearched, deep)
     return [*snapshots.values()], [{"directory": place, "error": reason} for place, reason in failures.items()]
 
 

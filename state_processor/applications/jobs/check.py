@@ -248,14 +248,14 @@ class _Check:
         )
         verdicts = (*self._whole(old, new, target), *_of_query(query, ""))
         whole = tuple(replace(verdict, repair=self._operator_repairs(verdict, old, new)) for verdict in verdicts)
-        is_swapped = any((one.cause, one.outcome) == (Cause.OPERATORS_SWAPPED, Outcome.LOST) for one in whole)
+        is_swapped = any((verdict.cause, verdict.outcome) == (Cause.OPERATORS_SWAPPED, Outcome.LOST) for verdict in whole)
         states = tuple(self._states(old, new, target, query, is_swapped=is_swapped))
-        outcomes = [one.outcome for one in (*whole, *states) if one.outcome is not Outcome.NEW]
-        worst = max(outcomes, key=lambda one: one.severity, default=Outcome.RESTORES)
+        outcomes = [verdict.outcome for verdict in (*whole, *states) if verdict.outcome is not Outcome.NEW]
+        worst = max(outcomes, key=lambda outcome_: outcome_.severity, default=Outcome.RESTORES)
         outcome = Outcome.RESTORES if worst is Outcome.UNUSED else worst
-        reasons = "; ".join(one.reason for one in whole if one.outcome is outcome)
-        cause = next((one.cause for one in whole if one.outcome is outcome), None)
-        repair = tuple(dict.fromkeys(command for one in whole for command in one.repair))
+        reasons = "; ".join(verdict.reason for verdict in whole if verdict.outcome is outcome)
+        cause = next((verdict.cause for verdict in whole if verdict.outcome is outcome), None)
+        repair = tuple(dict.fromkeys(command for verdict in whole for command in verdict.repair))
         yield OperatorVerdict(new.uid or old.label, old.uid_hash, outcome, reasons, repair, states, cause, whole)
 
     def _without_operator(self, old: OperatorSignature, query: QueryOperator | None) -> Iterator[OperatorVerdict]:
@@ -268,7 +268,7 @@ class _Check:
             yield OperatorVerdict(old.label, old.uid_hash, Outcome.UNKNOWN, reason, cause=Cause.OPERATOR_MISSING)
             return
         reason = "not in the new job: Flink refuses to start or, with --allowNonRestoredState, drops the state of this operator"
-        reason = "; ".join((reason, *(one.reason for one in _of_query(query, ""))))
+        reason = "; ".join((reason, *(verdict.reason for verdict in _of_query(query, ""))))
         verdict = StateVerdict("", Outcome.LOST, reason, cause=Cause.OPERATOR_MISSING)
         repair = self._repairs.of(Mismatch(verdict, old, takers=self._takers(old)))
         yield _operator_verdict(old.label, old.uid_hash, replace(verdict, repair=repair))
@@ -310,7 +310,7 @@ class _Check:
     def _identity(self, old: OperatorSignature, new: OperatorSignature, target: Target) -> Iterator[StateVerdict]:
         """Yield the verdicts on operators that may have taken the id of another one, and on states that may have another name."""
         doubts = [] if target.is_unchanged else list(id_doubts(old, new, self._old.operators, self._new.operators))
-        swapped = doubts and not shares_states(old, new) and any(takes_all(old, one) for one in self._new.operators)
+        swapped = doubts and not shares_states(old, new) and any(takes_all(old, operator) for operator in self._new.operators)
         for doubt in doubts:
             is_null = swapped and not living_states(old).keys() & living_states(new).keys()
             text = f"the ids are equal, but {doubt}" + ("; Flink starts, and this state is null" if is_null else "")
@@ -318,7 +318,7 @@ class _Check:
         before, after = living_states(old), living_states(new)
         added = [after[name] for name in sorted(after.keys() - before.keys())]
         for state in (before[name] for name in sorted(before.keys() - after.keys())):
-            like = [one.name for one in added if _is_like(state, one)]
+            like = [new_state.name for new_state in added if _is_like(state, new_state)]
             if like and not target.is_unchanged:
                 names = " or ".join(map(repr, like))
                 text = f"{state.name!r} is not used, and {names} is new, of the same type: a renamed state is empty"
@@ -326,20 +326,20 @@ class _Check:
 
     def _sizes(self, old: OperatorSignature, new: OperatorSignature) -> Iterator[StateVerdict]:
         """Yield verdicts on the parallelism (Flink: ``StateAssignmentOperation.checkParallelismPreconditions``)."""
-        limit, size, wanted = old.max_parallelism, new.parallelism, new.max_parallelism
+        limit, size, asked = old.max_parallelism, new.parallelism, new.max_parallelism
         if limit is None:
             return
         if size is not None and size > limit:
             text = f"parallelism {size} is more than the max parallelism {limit} of the snapshot"
             yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.PARALLELISM)
-        elif wanted is not None and wanted != limit:
-            if size is not None and wanted == default_max_parallelism(size):
+        elif asked is not None and asked != limit:
+            if size is not None and asked == default_max_parallelism(size):
                 self._notes[
-                    f"{new.label}: the max parallelism of the snapshot is {limit}, that of the new job {wanted}, the default for "
-                    f"parallelism {size}. Flink takes over {limit}, unless the job sets {wanted} explicitly"
+                    f"{new.label}: the max parallelism of the snapshot is {limit}, that of the new job {asked}, the default for "
+                    f"parallelism {size}. Flink takes over {limit}, unless the job sets {asked} explicitly"
                 ] = None
                 return
-            text = f"the new job sets max parallelism {wanted}, the snapshot has {limit}"
+            text = f"the new job sets max parallelism {asked}, the snapshot has {limit}"
             yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.MAX_PARALLELISM)
 
     def _format(self, old: OperatorSignature, new: OperatorSignature) -> Iterator[StateVerdict]:
@@ -430,11 +430,11 @@ def _of_query(query: QueryOperator | None, state: str) -> tuple[StateVerdict, ..
     return () if query is None else tuple(query.of_state(state))
 
 
-def _is_like(state: StateSignature, other: StateSignature) -> bool:
+def _is_like(state: StateSignature, candidate: StateSignature) -> bool:
     """Return whether two states have the same kind, and compatible types."""
-    renamed = replace(state, name=other.name)
-    pair = (OperatorSignature(states={one.name: one}) for one in (renamed, other))
-    return state.kind == other.kind and not contradicts(*pair)
+    renamed = replace(state, name=candidate.name)
+    pair = (OperatorSignature(states={renamed_or_new.name: renamed_or_new}) for renamed_or_new in (renamed, candidate))
+    return state.kind == candidate.kind and not contradicts(*pair)
 
 
 def _writers(old: OperatorSignature, new: OperatorSignature, target: Target) -> Iterator[StateVerdict]:

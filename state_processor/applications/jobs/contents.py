@@ -54,8 +54,8 @@ def snapshot_verdicts(snapshot: Snapshot, target: Target, *, contents: bool) -> 
         yield StateVerdict("", Outcome.REFUSED, files.claimed_missing, cause=Cause.CLAIMED_MISSING)
     problems = [problem for problem in files.problems if problem != files.claimed_missing]
     if problems:
-        more = f"; {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-        yield StateVerdict("", Outcome.REFUSED, "; ".join(problems[:_SHOWN]) + more, cause=Cause.FILES)
+        rest = f"; {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+        yield StateVerdict("", Outcome.REFUSED, "; ".join(problems[:_SHOWN]) + rest, cause=Cause.FILES)
     if files.problems:
         return
     if files.claimed:
@@ -184,9 +184,9 @@ class SnapshotContents:
         if not pojos or state.is_timer:
             return
         parts = {part: serializer for part in {part for part, _ in pojos} if (serializer := state.serializer(part)) is not None}
-        found = PojoContents()
+        contents = PojoContents()
         try:
-            self._scan(operator, state, parts, found)
+            self._scan(operator, state, parts, contents)
         except UndescribedClassError as error:
             if error.class_name not in target.unchanged:
                 yield StateVerdict(state.name, Outcome.UNKNOWN, str(error), cause=Cause.CODE, subject=error.class_name)
@@ -194,10 +194,10 @@ class SnapshotContents:
         except StateProcessorError as error:
             yield StateVerdict(state.name, Outcome.UNKNOWN, f"values can't be read: {error}", cause=Cause.CODE)
             return
-        yield from _findings(state, new, found, target)
+        yield from _findings(state, new, contents, target)
 
     def _scan(
-        self, operator: OperatorSignature, state: StateSignature, parts: dict[str, TypeSerializer], found: PojoContents
+        self, operator: OperatorSignature, state: StateSignature, parts: dict[str, TypeSerializer], pojos: PojoContents
     ) -> None:
         stored = self._stored(operator)
         name = stored_name(state.name, stored.survey()[0])
@@ -205,7 +205,7 @@ class SnapshotContents:
         for batch in read_all(reader.splits, reader.read, self._snapshot.threads):
             for part, serializer in parts.items():
                 column = _COLUMNS.get((state.kind, part), part)
-                found.scan(serializer, batch.column(column))
+                pojos.scan(serializer, batch.column(column))
 
     def timer_count(self, operator: OperatorSignature, queue: str) -> int | None:
         """Return the number of timers in a queue."""
@@ -255,11 +255,11 @@ def _pojos(state: StateSignature) -> Iterator[tuple[str, PojoSerializer]]:
             yield from ((part, inner) for inner in walk(serializer) if isinstance(inner, PojoSerializer))
 
 
-def _findings(state: StateSignature, new: StateSignature, found: PojoContents, target: Target) -> Iterator[StateVerdict]:
+def _findings(state: StateSignature, new: StateSignature, pojos: PojoContents, target: Target) -> Iterator[StateVerdict]:
     required = [pojo for _, pojo in _pojos(new)]
-    kept: Counter[str] = Counter()
-    for (owner, field), count in found.nulls.items():
-        fields = {one.name: one for pojo in required if pojo.class_name == owner for one in pojo.fields}
+    texts: Counter[str] = Counter()
+    for (owner, field), count in pojos.nulls.items():
+        fields = {pojo_field.name: pojo_field for pojo in required if pojo.class_name == owner for pojo_field in pojo.fields}
         is_primitive = fields[field].is_primitive(owner) if field in fields else False
         if owner in target.unchanged or is_primitive is False:
             continue
@@ -267,14 +267,14 @@ def _findings(state: StateSignature, new: StateSignature, found: PojoContents, t
         if is_primitive:
             yield StateVerdict(state.name, Outcome.REFUSED, f"{text}, and is primitive in the new job", cause=Cause.FIELDS)
         else:
-            kept[f"{text}: Flink fails on them if the new class has a primitive field, which a registration can tell"] += 1
-    known = {name for pojo in required for name in pojo.registered}
-    for parent, subclass in found.subclasses:
-        if subclass not in known | target.unchanged:
-            kept[
+            texts[f"{text}: Flink fails on them if the new class has a primitive field, which a registration can tell"] += 1
+    registered = {name for pojo in required for name in pojo.registered}
+    for parent, subclass in pojos.subclasses:
+        if subclass not in registered | target.unchanged:
+            texts[
                 f"values of {subclass}, a subclass of {parent}, are not registered: the new job does not describe its fields"
             ] += 1
-    if found.unscanned:
-        kept[f"nulls and subclasses inside {', '.join(sorted(found.unscanned))} can't be found"] += 1
-    for text in kept:
+    if pojos.unscanned:
+        texts[f"nulls and subclasses inside {', '.join(sorted(pojos.unscanned))} can't be found"] += 1
+    for text in texts:
         yield StateVerdict(state.name, Outcome.UNKNOWN, text, cause=Cause.FIELDS)

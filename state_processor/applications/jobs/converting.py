@@ -193,9 +193,9 @@ class Conversion:
         InvalidRowError
             If a value does not fit the new type.
         """
-        where, new = f"state {self.new.name!r}", for_flink(self.new, flink_major)
+        label, new = f"state {self.new.name!r}", for_flink(self.new, flink_major)
         if not isinstance(new, KeyedDescription):
-            encode_columns(new.serializers, {name: rows.column(name) for name in rows.schema.names}, where)
+            encode_columns(new.serializers, {name: rows.column(name) for name in rows.schema.names}, label)
             return
         state = new.with_serializers(namespace=VoidNamespaceSerializer())
         table = pa.table(rows).select([name for name in rows.schema.names if name not in NAMESPACES])

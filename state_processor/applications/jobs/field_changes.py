@@ -48,12 +48,12 @@ def field_changes(old: StateSignature, new: StateSignature) -> FieldChanges:
         before, after = old.serializer(part), new.serializer(part)
         if before is None or after is None or (part == KEY and old.is_keyed):
             continue
-        for place, one, other in _pairs(part, before, after):
-            lost, added = _names(one, other), _names(other, one)
-            gone += [f"{place}.{name}" for name in lost if not isinstance(one, EnumSerializer)]
-            if not isinstance(other, PojoSerializer | EnumSerializer):
-                defaults |= {f"{place}.{name}": _zero(other, name) for name in added}
-            readings = [{**reading, **names} for reading in readings for names in _renames(place, one, other, lost, added)]
+        for place, written, declared in _pairs(part, before, after):
+            lost, added = _names(written, declared), _names(declared, written)
+            gone += [f"{place}.{name}" for name in lost if not isinstance(written, EnumSerializer)]
+            if not isinstance(declared, PojoSerializer | EnumSerializer):
+                defaults |= {f"{place}.{name}": _zero(declared, name) for name in added}
+            readings = [{**reading, **names} for reading in readings for names in _renames(place, written, declared, lost, added)]
     used = [reading for reading in readings if reading]
     return FieldChanges(tuple(gone), defaults, used)
 
@@ -78,11 +78,11 @@ def _fields(serializer: TypeSerializer) -> list[str]:
     return list(type_.names) if pa.types.is_struct(type_) else []
 
 
-def _names(serializer: TypeSerializer, other: TypeSerializer) -> list[str]:
+def _names(serializer: TypeSerializer, counterpart: TypeSerializer) -> list[str]:
     """Return the fields, or constants, that another type lacks."""
-    if isinstance(serializer, EnumSerializer) and isinstance(other, EnumSerializer):
-        return [name for name in serializer.names if name not in other.names]
-    return [name for name in _fields(serializer) if name not in _fields(other)]
+    if isinstance(serializer, EnumSerializer) and isinstance(counterpart, EnumSerializer):
+        return [name for name in serializer.names if name not in counterpart.names]
+    return [name for name in _fields(serializer) if name not in _fields(counterpart)]
 
 
 def _renames(

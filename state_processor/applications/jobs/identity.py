@@ -141,10 +141,14 @@ def id_doubts(
         return
     if has_own_name(old) and plain_name(old) == plain_name(new):
         return
-    takers = [other for other in news if other is not new and takes_all(old, other)]
-    others = [other.label for other in takers]
+    takers = [operator for operator in news if operator is not new and takes_all(old, operator)]
+    labels = [operator.label for operator in takers]
     if old.uid is not None or new.uid is not None:
-        free = [other.label for other in takers if not any(o.uid_hash in other.hashes and shares_states(o, other) for o in olds)]
+        free = [
+            operator.label
+            for operator in takers
+            if not any(o.uid_hash in operator.hashes and shares_states(o, operator) for o in olds)
+        ]
         if free and living_states(old) and new.states is not None and not shares_states(old, new):
             yield f"the new operator with this uid can't take its states, and {' and '.join(free)} of the new job can"
         return
@@ -158,10 +162,10 @@ def id_doubts(
             yield f"the snapshot has no state of it except {' and '.join(kinds) or 'bytes'}"
         return
     if not shares_states(old, new):
-        better = f"; {' and '.join(others)} of the new job has these states" if others else ""
+        better = f"; {' and '.join(labels)} of the new job has these states" if labels else ""
         yield f"the new operator with this id has none of the states {', '.join(sorted(before))}{better}"
-    elif others:
-        yield f"{' and '.join(others)} of the new job could restore the same states"
+    elif labels:
+        yield f"{' and '.join(labels)} of the new job could restore the same states"
 
 
 def _named_otherwise(
@@ -170,8 +174,8 @@ def _named_otherwise(
     """Return how names contradict an id: another operator has the name of one of both."""
     if old.name is None or new.name is None or plain_name(old) == plain_name(new):
         return None
-    if has_own_name(old) and any(plain_name(other) == plain_name(old) for other in news):
+    if has_own_name(old) and any(plain_name(operator) == plain_name(old) for operator in news):
         return f"the operator with this id is called {new.name!r} in the new job, and another operator {old.name!r}"
-    if has_own_name(new) and any(plain_name(other) == plain_name(new) for other in olds):
+    if has_own_name(new) and any(plain_name(operator) == plain_name(new) for operator in olds):
         return f"the operator with this id was called {old.name!r}, and another operator {new.name!r}"
     return None

@@ -92,24 +92,27 @@ def _of_execution_plan(nodes: Sequence[Mapping[str, Any]]) -> JobGraph:
     """Return the graph of ``getExecutionPlan()`` (Flink: ``JSONGenerator``): an operator per node, without hashes."""
     ordered = sorted(nodes, key=lambda node: int(node["id"]))
     places = {int(node["id"]): place for place, node in enumerate(ordered)}
-    found = []
+    graph_nodes = []
     for node in ordered:
-        given = node.get("predecessors", ())
-        inputs = tuple(GraphInput(places[int(one["id"])], str(one.get("ship_strategy", "")), None) for one in given)
-        found.append(GraphNode(int(node["id"]), str(node["type"]), int(node["parallelism"]), inputs))
-    return JobGraph(tuple(found))
+        predecessors = node.get("predecessors", ())
+        inputs = tuple(
+            GraphInput(places[int(predecessor["id"])], str(predecessor.get("ship_strategy", "")), None)
+            for predecessor in predecessors
+        )
+        graph_nodes.append(GraphNode(int(node["id"]), str(node["type"]), int(node["parallelism"]), inputs))
+    return JobGraph(tuple(graph_nodes))
 
 
 def _of_rest(nodes: Sequence[Mapping[str, Any]], vertices: Mapping[str, Mapping[str, Any]]) -> JobGraph:
     """Return the graph of the REST interface (Flink: ``JsonPlanGenerator``): a task per node, whose text names its operators."""
-    found: list[GraphNode] = []
+    graph_nodes: list[GraphNode] = []
     tails: dict[str, int] = {}
     for node in _after_inputs(nodes):
-        first = len(found)
+        first = len(graph_nodes)
         vertex = vertices.get(node["id"], {})
         inputs = tuple(
-            GraphInput(tails[one["id"]], str(one.get("ship_strategy", "")), False)
-            for one in sorted(node.get("inputs", ()), key=lambda one: int(one.get("num", 0)))
+            GraphInput(tails[source["id"]], str(source.get("ship_strategy", "")), False)
+            for source in sorted(node.get("inputs", ()), key=lambda source: int(source.get("num", 0)))
         )
         size, limit = int(node["parallelism"]), vertex.get("maxParallelism")
         names = list(_chain(str(node["description"])))
@@ -118,23 +121,23 @@ def _of_rest(nodes: Sequence[Mapping[str, Any]], vertices: Mapping[str, Mapping[
             names = short if [at for at, _ in short] == [at for at, _ in names] else names
         for at, name in names:
             inside = inputs if at is None else (GraphInput(first + at, FORWARD, True),)
-            found.append(GraphNode(len(found), name, size, inside, limit if limit is None else int(limit)))
-        found[first] = replace(found[first], uid_hash=str(node["id"]))
-        tails[str(node["id"])] = len(found) - 1
-    return JobGraph(tuple(found))
+            graph_nodes.append(GraphNode(len(graph_nodes), name, size, inside, limit if limit is None else int(limit)))
+        graph_nodes[first] = replace(graph_nodes[first], uid_hash=str(node["id"]))
+        tails[str(node["id"])] = len(graph_nodes) - 1
+    return JobGraph(tuple(graph_nodes))
 
 
 def _after_inputs(nodes: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Yield each node after its inputs."""
-    left = list(nodes)
+    waiting = list(nodes)
     done: set[str] = set()
-    while left:
-        ready = [node for node in left if all(one["id"] in done for one in node.get("inputs", ()))]
+    while waiting:
+        ready = [node for node in waiting if all(source["id"] in done for source in node.get("inputs", ()))]
         if not ready:
             raise ValueError("nodes that are inputs of each other")
         for node in ready:
             done.add(node["id"])
-            left.remove(node)
+            waiting.remove(node)
             yield node
 
 

@@ -52,17 +52,17 @@ def possible_descriptions(old: StateSignature, new: StateSignature) -> Iterator[
 
 
 def _described(pojos: Sequence[PojoSerializer], boxes: Mapping[str, str]) -> Descriptions:
-    found: dict[str, Mapping[str, str] | Sequence[str]] = {}
+    descriptions: dict[str, Mapping[str, str] | Sequence[str]] = {}
     with registrations():
         for part in reversed([part for pojo in pojos for part in walk(pojo)]):  # inner classes first
             if isinstance(part, EnumSerializer):
-                found[part.enum_class] = list(part.names)
+                descriptions[part.enum_class] = list(part.names)
             elif isinstance(part, PojoSerializer):
-                found[part.class_name] = {field.name: _java_name(field.serializer, boxes) for field in part.fields}
+                descriptions[part.class_name] = {field.name: _java_name(field.serializer, boxes) for field in part.fields}
             else:
                 continue
-            register_kryo_class(*list(found.items())[-1])
-    return found
+            register_kryo_class(*list(descriptions.items())[-1])
+    return descriptions
 
 
 def _java_name(serializer: TypeSerializer, boxes: Mapping[str, str]) -> str:

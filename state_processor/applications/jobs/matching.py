@@ -83,30 +83,30 @@ class OperatorMatches:
     @property
     def mapping(self) -> dict[str, str]:
         """The operators that get another uid: old and new identifiers. Ambiguous matches are left out."""
-        return {one.old: one.new for one in self.matches if one.new is not None and one.new != one.old}
+        return {match.old: match.new for match in self.matches if match.new is not None and match.new != match.old}
 
     @property
     def answer(self) -> Answer:
         """Whether every operator with state has its match: an ambiguous match can't be checked."""
-        found = {one.confidence for one in self.matches}
-        return Answer.of(wrong=Confidence.NONE in found, unchecked=Confidence.AMBIGUOUS in found)
+        confidences = {match.confidence for match in self.matches}
+        return Answer.of(wrong=Confidence.NONE in confidences, unchecked=Confidence.AMBIGUOUS in confidences)
 
     @property
     def open(self) -> tuple[OperatorMatch, ...]:
         """The operators without a match, or with several possible ones."""
-        return tuple(one for one in self.matches if one.new is None)
+        return tuple(match for match in self.matches if match.new is None)
 
     def to_json(self) -> str:
         """Return the content of a mapping file: ``rename-uid --mapping`` applies its ``uids``."""
-        content = {"version": VERSION, "uids": self.mapping, "matches": [asdict(one) for one in self.matches]}
+        content = {"version": VERSION, "uids": self.mapping, "matches": [asdict(match) for match in self.matches]}
         return json.dumps(content, indent=2, ensure_ascii=False)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row for each operator of the snapshot."""
-        for one in self.matches:
-            old = one.old if one.old_name in (None, one.old) else f"{one.old} ({one.old_name})"
-            new = one.new or " or ".join(one.candidates) or None
-            yield {"old": old, "new": new, "confidence": str(one.confidence), "evidence": "; ".join(one.evidence)}
+        for match in self.matches:
+            old = match.old if match.old_name in (None, match.old) else f"{match.old} ({match.old_name})"
+            new = match.new or " or ".join(match.candidates) or None
+            yield {"old": old, "new": new, "confidence": str(match.confidence), "evidence": "; ".join(match.evidence)}
 
     def __repr__(self) -> str:
         return str(self)
@@ -158,16 +158,16 @@ def match_operators(
     """
     access = SnapshotAccess.of(**options)
     if not isinstance(old, JobSignature) and not isinstance(new, JobSignature) and access.plan is None:
-        found = matched_query(old, new, access)
-        if found is not None:
-            return found
+        matches = matched_query(old, new, access)
+        if matches is not None:
+            return matches
     written = old if isinstance(old, JobSignature) else signature_of(old, access)
     if graph is not None:
         written = _with_names(written, graph, "graph", access)
-    wanted = new if isinstance(new, JobSignature) else signature_of(new, replace(access, plan=None, uids=None))
+    job = new if isinstance(new, JobSignature) else signature_of(new, replace(access, plan=None, uids=None))
     if new_graph is not None:
-        wanted = _with_names(wanted, new_graph, "new_graph", access)
-    return match_signatures(written, wanted)
+        job = _with_names(job, new_graph, "new_graph", access)
+    return match_signatures(written, job)
 
 
 def matched_query(old: str | PathLike[str], new: str | PathLike[str], access: SnapshotAccess) -> OperatorMatches | None:
@@ -187,24 +187,26 @@ def matched_query(old: str | PathLike[str], new: str | PathLike[str], access: Sn
         return None
     matches = match_query(snapshot, plan)
     sure = Confidence.CERTAIN if matches.by_id else Confidence.HIGH
-    shown = (_of_query(one, sure) for one in matches.matches if one.found or one.candidates or one.operator.state_size)
-    return OperatorMatches(tuple(shown), matches.advice)
+    matches_with_state = (
+        _of_query(match, sure) for match in matches.matches if match.found or match.candidates or match.operator.state_size
+    )
+    return OperatorMatches(tuple(matches_with_state), matches.advice)
 
 
-def _of_query(one: QueryMatch, sure: Confidence) -> OperatorMatch:
-    old = one.operator.label
-    if one.found is not None:
-        return OperatorMatch(old, one.operator.name, one.found.uid, sure, one.evidence)
-    candidates = tuple(found.uid for found in one.candidates)
+def _of_query(match: QueryMatch, sure: Confidence) -> OperatorMatch:
+    old = match.operator.label
+    if match.found is not None:
+        return OperatorMatch(old, match.operator.name, match.found.uid, sure, match.evidence)
+    candidates = tuple(candidate.uid for candidate in match.candidates)
     confidence = Confidence.AMBIGUOUS if candidates else Confidence.NONE
-    return OperatorMatch(old, one.operator.name, None, confidence, one.evidence, candidates)
+    return OperatorMatch(old, match.operator.name, None, confidence, match.evidence, candidates)
 
 
 def _with_names(job: JobSignature, graph: str | PathLike[str], option: str, access: SnapshotAccess) -> JobSignature:
-    found = described(graph, access.storage())
-    if not isinstance(found, JobGraph):
+    signature = described(graph, access.storage())
+    if not isinstance(signature, JobGraph):
         raise OptionError(f"{option}={str(graph)!r}: expected the graph of a job as Flink prints it, found another description")
-    return named_by(job, found)
+    return named_by(job, signature)
 
 
 def named_by(job: JobSignature, graph: JobGraph) -> JobSignature:
@@ -223,11 +225,11 @@ def match_signatures(old: JobSignature, new: JobSignature) -> OperatorMatches:
     doubts = {o.uid_hash: tuple(id_doubts(o, n, old.operators, new.operators)) for o, n in pairs_by_id}
     equal = {o.uid_hash: n for o, n in pairs_by_id if _is_same(o, doubts[o.uid_hash])}
     left_old = [o for o in old.operators if o.uid_hash not in equal and o.has_state]
-    left_new = [o for o in new.operators if not any(o is taken for taken in equal.values())]
+    left_new = [o for o in new.operators if not any(o is operator for operator in equal.values())]
     pairs = {(i, j): evidence(o, n) for i, o in enumerate(left_old) for j, n in enumerate(left_new)}
     decided = _unique_pairs({place: facts for place, facts in pairs.items() if facts}, len(left_old))
-    known = ((o, equal[o.uid_hash]) for o in old.operators if o.uid_hash in equal)
-    matches = [_match(*pair, Confidence.CERTAIN, ("the ids are equal",)) for pair in known]
+    equal_pairs = ((o, equal[o.uid_hash]) for o in old.operators if o.uid_hash in equal)
+    matches = [_match(*pair, Confidence.CERTAIN, ("the ids are equal",)) for pair in equal_pairs]
     for i, operator in enumerate(left_old):
         if i in decided:
             j, facts = decided[i]
@@ -273,11 +275,11 @@ def _unique_pairs(pairs: Mapping[tuple[int, int], tuple[str, ...]], number: int)
             if any(map(kind, facts)):
                 by_old.setdefault(i, []).append(j)
                 by_new.setdefault(j, []).append(i)
-        for i, found in by_old.items():
-            taken = {j for j, _ in decided.values()}
-            if i not in decided and len(found) == 1 and by_new[found[0]] == [i] and found[0] not in taken:
-                decided[i] = found[0], pairs[i, found[0]]
-    return {i: one for i, one in decided.items() if not _contradicted(i, one[0], pairs, range(number))}
+        for i, partners in by_old.items():
+            decided_new = {j for j, _ in decided.values()}
+            if i not in decided and len(partners) == 1 and by_new[partners[0]] == [i] and partners[0] not in decided_new:
+                decided[i] = partners[0], pairs[i, partners[0]]
+    return {i: partner for i, partner in decided.items() if not _contradicted(i, partner[0], pairs, range(number))}
 
 
 def _contradicted(i: int, j: int, pairs: Mapping[tuple[int, int], tuple[str, ...]], olds: Iterable[int]) -> bool:
@@ -285,11 +287,13 @@ def _contradicted(i: int, j: int, pairs: Mapping[tuple[int, int], tuple[str, ...
     mine = pairs[i, j]
     if any(map(is_states, mine)):
         return False
-    others = [other for (old, other), facts in pairs.items() if old == i and other != j and any(map(is_states, facts))]
-    return bool(others) or any(any(map(is_states, pairs.get((old, j), ()))) for old in olds if old != i)
+    rivals = [
+        old_index for (old, old_index), facts in pairs.items() if old == i and old_index != j and any(map(is_states, facts))
+    ]
+    return bool(rivals) or any(any(map(is_states, pairs.get((old, j), ()))) for old in olds if old != i)
 
 
-def read_mapping(content: Any, where: str) -> dict[str, str]:
+def read_mapping(content: Any, place: str) -> dict[str, str]:
     """Return old and new identifiers of a mapping file, or of a JSON object of old and new uids.
 
     Raises
@@ -297,11 +301,11 @@ def read_mapping(content: Any, where: str) -> dict[str, str]:
     OptionError
         If the file has another form.
     """
-    found = content.get("uids") if isinstance(content, Mapping) and "version" in content else content
+    uids = content.get("uids") if isinstance(content, Mapping) and "version" in content else content
     if isinstance(content, Mapping) and content.get("version", VERSION) != VERSION:
-        raise OptionError(f"{where}: expected version {VERSION} of the format of mapping files, found {content['version']!r}")
-    if not isinstance(found, Mapping) or not all(isinstance(one, str) and one for pair in found.items() for one in pair):
-        raise OptionError(f"{where}: expected a file of state-processor match, or a JSON object of old and new uids")
-    if not found:
-        raise OptionError(f"{where}: expected at least one operator with another uid, found none")
-    return dict(found)
+        raise OptionError(f"{place}: expected version {VERSION} of the format of mapping files, found {content['version']!r}")
+    if not isinstance(uids, Mapping) or not all(isinstance(uid, str) and uid for pair in uids.items() for uid in pair):
+        raise OptionError(f"{place}: expected a file of state-processor match, or a JSON object of old and new uids")
+    if not uids:
+        raise OptionError(f"{place}: expected at least one operator with another uid, found none")
+    return dict(uids)

@@ -94,53 +94,53 @@ def described(path: str | PathLike[str], storage: Storage) -> Described | None:
     if not storage.is_file(location) or Location.given(path).name == "_metadata":
         return None
     data = bytes(storage.read_all(location))
-    where = str(path)
+    place = str(path)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise OptionError(f"{where}: {_FORMS}; found bytes that are not text") from None
+        raise OptionError(f"{place}: {_FORMS}; found bytes that are not text") from None
     if not text.lstrip().startswith("{"):
-        return parse_signature(_yaml(text, where), where)
+        return parse_signature(_yaml(text, place), place)
     try:
         content = parse_json(text)
     except ValueError as error:
-        raise OptionError(f"{where}: {_FORMS}; found JSON that can't be parsed: {error}") from None
-    return _of_json(content, text, where)
+        raise OptionError(f"{place}: {_FORMS}; found JSON that can't be parsed: {error}") from None
+    return _of_json(content, text, place)
 
 
-def _of_json(content: Mapping[str, Any], text: str, where: str) -> Described:
+def _of_json(content: Mapping[str, Any], text: str, place: str) -> Described:
     if "operators" in content:
-        return parse_signature(content, where)
+        return parse_signature(content, place)
     if "nodes" in content and "edges" in content:
         return CompiledPlan.parse(text)
     graph = graph_of(content)
     if graph is None:
-        raise OptionError(f"{where}: {_FORMS}; found an object with {', '.join(map(str, list(content)[:8])) or 'no field'}")
+        raise OptionError(f"{place}: {_FORMS}; found an object with {', '.join(map(str, list(content)[:8])) or 'no field'}")
     return graph
 
 
-def _yaml(text: str, where: str) -> Any:
+def _yaml(text: str, place: str) -> Any:
     yaml = require("yaml", "yaml", "jobs described in YAML")
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise OptionError(f"{where}: {_FORMS}; found text that is not YAML: {error}") from None
+        raise OptionError(f"{place}: {_FORMS}; found text that is not YAML: {error}") from None
 
 
 def signature_of_snapshot(snapshot: Snapshot) -> JobSignature:
     """Return the signature of the job that wrote a snapshot, from the headers of its state files."""
     operators = snapshot.metadata.operators
-    found = (_operator_of(snapshot, *pair) for pair in zip(operators, surveys(snapshot, operators), strict=True))
-    return JobSignature(tuple(found), flink=f"{snapshot.flink_major}.x")
+    signatures = (_operator_of(snapshot, *pair) for pair in zip(operators, surveys(snapshot, operators), strict=True))
+    return JobSignature(tuple(signatures), flink=f"{snapshot.flink_major}.x")
 
 
 def _operator_of(snapshot: Snapshot, operator: OperatorState, surveyed: Survey) -> OperatorSignature:
     variants, unread = surveyed
     states = {shown_name(name): state_signature(variants[name]) for name in sorted(variants)}
-    for left in unread:
-        name = "" if left.name is None else shown_name(left.name)
-        states[name] = StateSignature(name, left.kind or "", unread=str(left.error))
-    backends = {state.backend for found in variants.values() for state in found if state.is_keyed} - {_RAW}
+    for unread_state in unread:
+        name = "" if unread_state.name is None else shown_name(unread_state.name)
+        states[name] = StateSignature(name, unread_state.kind or "", unread=str(unread_state.error))
+    backends = {state.backend for descriptions in variants.values() for state in descriptions if state.is_keyed} - {_RAW}
     backend = ", ".join(sorted(backends)) or None
     return OperatorSignature(
         operator.uid,
@@ -203,10 +203,10 @@ def _name(recognize: Callable[[], str]) -> str:
 
 def state_signature(variants: Iterable[StateDescription]) -> StateSignature:
     """Return the signature of a state, by the registration of the first subtask that has it, with the subclasses of all."""
-    state, *others = variants
+    state, *further = variants
     parts = {part: serializer.snapshot() for part, serializer in state.serializers.items()}
-    for other in others:
-        for part, serializer in other.serializers.items():
+    for variant in further:
+        for part, serializer in variant.serializers.items():
             parts[part] = merged(parts[part], serializer.snapshot()) or parts[part]
     if state.is_timer:
         parts.pop(VALUE, None)
@@ -225,12 +225,12 @@ def signature_of_plan(plan: CompiledPlan) -> JobSignature:
     uids: dict[str, list[PlanOperator]] = {}
     for operator in plan.operators.values():
         uids.setdefault(operator.label, []).append(operator)
-    found = []
-    for label, (first, *others) in uids.items():
+    operators = []
+    for label, (first, *further) in uids.items():
         if has_state(first.transformation) or first.transformation in ("source", "sink"):
-            other = tuple(operator.uid for operator in others)
-            found.append(OperatorSignature(first.uid, first.uid_hash, label, other_uids=other))
-    return JobSignature(tuple(found))
+            other_uids = tuple(operator.uid for operator in further)
+            operators.append(OperatorSignature(first.uid, first.uid_hash, label, other_uids=other_uids))
+    return JobSignature(tuple(operators))
 
 
 def signature_of_graph(graph: JobGraph) -> JobSignature:

@@ -169,8 +169,8 @@ class Distribution:
         OptionError
             If there is none, it is not complete, or it has another version.
         """
-        wanted = None if flink is None or _VERSION.fullmatch(str(flink)) is None else str(flink)
-        directory = _installed() if flink is None or wanted is not None else Path(flink)
+        requested = None if flink is None or _VERSION.fullmatch(str(flink)) is None else str(flink)
+        directory = _installed() if flink is None or requested is not None else Path(flink)
         for name in _NEEDED:
             if not any(directory.glob(f"lib/{name}*.jar")):
                 raise OptionError(
@@ -179,10 +179,10 @@ class Distribution:
                 )
         versions = sorted(match[1] for path in directory.glob("lib/*.jar") if (match := _DIST.fullmatch(path.name)))
         version = versions[0] if versions else "of an unknown version"
-        if wanted is not None and version != wanted and not version.startswith(f"{wanted}."):
+        if requested is not None and version != requested and not version.startswith(f"{requested}."):
             raise OptionError(
-                f"plan_from_sql: expected Flink {wanted}, found Flink {version} in {directory}; install "
-                f"'apache-flink-libraries=={wanted}.*', or pass the directory of a distribution as flink"
+                f"plan_from_sql: expected Flink {requested}, found Flink {version} in {directory}; install "
+                f"'apache-flink-libraries=={requested}.*', or pass the directory of a distribution as flink"
             )
         return cls(directory, version)
 
@@ -208,8 +208,8 @@ def _installed() -> Path:
 
 def _java() -> str:
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=f"{home}/bin") if home else None
-    found = found or shutil.which("java")
-    if found is None:
+    program = shutil.which("java", path=f"{home}/bin") if home else None
+    program = program or shutil.which("java")
+    if program is None:
         raise OptionError("plan_from_sql: expected a JDK of version 11 or newer, found no java; install one, or set JAVA_HOME")
-    return found
+    return program

@@ -71,15 +71,15 @@ def query_operators(
     """
     migration = QueryMigration(build.drafts, old, new)
     recorded = {} if build.snapshot is None else build.snapshot.recorded_ids
-    found = {}
+    operators = {}
     for operator in migration.operators:
         planned, uid_hash = operator.planned, operator.draft.identifier.uid_hash
         if planned is not None and states[uid_hash].has_state:
             changes = tuple(_of_operator(operator, planned, migration.changes))
             verdicts = (*_ids(operator, recorded.get(uid_hash)), *changes)
             is_same = not changes and (planned.transformation not in _CONNECTORS or _has_connector(planned, migration.changes))
-            found[uid_hash] = QueryOperator(verdicts, _states(operator, states[uid_hash]), is_same)
-    return found
+            operators[uid_hash] = QueryOperator(verdicts, _states(operator, states[uid_hash]), is_same)
+    return operators
 
 
 def plan_operators(old: CompiledPlan, new: CompiledPlan) -> dict[str, QueryOperator]:

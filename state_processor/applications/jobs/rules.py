@@ -102,9 +102,11 @@ def state_verdict(old: StateSignature, new: StateSignature | None, target: Targe
 
 def _release_verdicts(state: StateSignature, target: Target) -> Iterator[StateVerdict]:
     """Yield verdicts on serializers that the Flink of the new job does not read: those that no possible release reads."""
-    found = [dict.fromkeys(state_obstacles(state.snapshots, state.kind, release, kryo=False)) for release in target.releases]
-    for note in found[0] if found else ():
-        if all(note in notes for notes in found):
+    notes_of_releases = [
+        dict.fromkeys(state_obstacles(state.snapshots, state.kind, release, kryo=False)) for release in target.releases
+    ]
+    for note in notes_of_releases[0] if notes_of_releases else ():
+        if all(note in notes for notes in notes_of_releases):
             yield StateVerdict(state.name, Outcome.REFUSED, f"{note}; {note.advice}", cause=Cause.VERSION)
 
 
@@ -179,8 +181,8 @@ def _migration(part: str, old: StateSignature, change: str, target: Target) -> t
         return Outcome.MIGRATES, change
     if part == MAP_KEY and target.backend == HASHMAP:
         return Outcome.MIGRATES, change
-    where = "" if part != MAP_KEY else " in RocksDB and ForSt"
-    return Outcome.REFUSED, f"{change}: Flink does not migrate this part of a state{where}"
+    backends = "" if part != MAP_KEY else " in RocksDB and ForSt"
+    return Outcome.REFUSED, f"{change}: Flink does not migrate this part of a state{backends}"
 
 
 def _changed_ttl(new: StateSignature, target: Target) -> tuple[Outcome, str]:
@@ -205,9 +207,9 @@ def _without_ttl(serializer: TypeSerializer) -> TypeSerializer:
     return serializer.value if isinstance(serializer, TtlSerializer) else serializer
 
 
-def _compatibility(written: TypeSerializerSnapshot, wanted: TypeSerializer) -> SchemaCompatibility:
+def _compatibility(written: TypeSerializerSnapshot, required: TypeSerializer) -> SchemaCompatibility:
     was_timed = isinstance(written.restore_serializer(), TtlSerializer)
-    if was_timed == isinstance(wanted, TtlSerializer):
-        return written.resolve_schema_compatibility(wanted)
+    if was_timed == isinstance(required, TtlSerializer):
+        return written.resolve_schema_compatibility(required)
     aware = TtlAwareSerializerSnapshot.of(written)
-    return aware.resolve_schema_compatibility(TtlAwareSerializerSnapshot.of(wanted.snapshot()))
+    return aware.resolve_schema_compatibility(TtlAwareSerializerSnapshot.of(required.snapshot()))

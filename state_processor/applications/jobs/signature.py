@@ -89,15 +89,17 @@ class StateSignature:
     def content(self) -> dict[str, Any]:
         """The JSON of the state. Serializer snapshots that follow from the text of the type are left out."""
         types = {part: self.type_text(part) for part in ROLES}
-        shown = {f"{part}_type": None if (part, text) == (NAMESPACE, VOID_NAMESPACE) else text for part, text in types.items()}
+        type_texts = {
+            f"{part}_type": None if (part, text) == (NAMESPACE, VOID_NAMESPACE) else text for part, text in types.items()
+        }
         encoded = {part: encoded_snapshot(self.snapshots[part]) for part in ROLES if part in self.snapshots}
         unsaid = {
             part: snapshot
             for part, snapshot in encoded.items()
             if not follows_from_text(snapshot, types[part], ttl=self.ttl and part == VALUE)
         }
-        more = {"unread": self.unread or None, "classes": self.classes or None, "serializers": unsaid or None}
-        return _present({"name": self.name, "kind": self.kind, **shown, "ttl": self.ttl, **more})
+        optional = {"unread": self.unread or None, "classes": self.classes or None, "serializers": unsaid or None}
+        return _present({"name": self.name, "kind": self.kind, **type_texts, "ttl": self.ttl, **optional})
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +147,8 @@ class OperatorSignature:
     @property
     def hashes(self) -> tuple[str, ...]:
         """The possible hashes of the operator in snapshots."""
-        own = () if self.uid_hash is None else (self.uid_hash,)
-        return (*own, *map(operator_id, self.other_uids))
+        by_uid_hash = () if self.uid_hash is None else (self.uid_hash,)
+        return (*by_uid_hash, *map(operator_id, self.other_uids))
 
     @property
     def keyed(self) -> tuple[StateSignature, ...]:
@@ -158,9 +160,9 @@ class OperatorSignature:
         """The JSON of the operator."""
         names = ("uid", "uid_hash", "name", "parallelism", "max_parallelism", "asynchronous", "backend")
         states = None if self.states is None else [self.states[name].content for name in sorted(self.states)]
-        more = {"has_state": None if self.has_state else False, "other_uids": list(self.other_uids) or None}
-        more |= {"writers": list(self.writers) or None}
-        return _present({name: getattr(self, name) for name in names} | more | {"states": states})
+        optional = {"has_state": None if self.has_state else False, "other_uids": list(self.other_uids) or None}
+        optional |= {"writers": list(self.writers) or None}
+        return _present({name: getattr(self, name) for name in names} | optional | {"states": states})
 
     @property
     def order(self) -> tuple[str, str, str]:

@@ -48,7 +48,7 @@ def planned_statements(sql: str, plan: str) -> list[str]:
         text = _COMPILE.sub("", statement, count=1) if _COMPILE.match(statement) else statement
         if together is not None:
             if _END.fullmatch(text):
-                queries.append(f"STATEMENT SET BEGIN\n{''.join(f'{one};{chr(10)}' for one in together)}END")
+                queries.append(f"STATEMENT SET BEGIN\n{''.join(f'{statement};{chr(10)}' for statement in together)}END")
                 together = None
             else:
                 together.append(text)

@@ -191,8 +191,8 @@ class JobReport:
 
     def __str__(self) -> str:
         parts = [render_records(_COLUMNS, self.rows()), *map(text_of, self.notes)]
-        others = [command for command in self.repair if command not in self.steps]
-        for title, commands in (("To repair:", self.steps), ("Other repairs, each of the snapshot as it is:", others)):
+        further = [command for command in self.repair if command not in self.steps]
+        for title, commands in (("To repair:", self.steps), ("Other repairs, each of the snapshot as it is:", further)):
             if commands:
                 parts.append("\n".join((title, *(f"  {text_of(command)}" for command in commands))))
         return "\n\n".join(parts)

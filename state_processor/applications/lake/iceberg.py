@@ -46,11 +46,11 @@ class IcebergTarget:
         if not (namespace and dot and name):
             raise OptionError(f"the Iceberg table {place!r}: expected a namespace and a name, such as lake.totals")
         catalogs = require("pyiceberg.catalog", *_EXTRA)
-        given = dict(options)
-        catalog = given.pop("catalog", "default")
+        properties = dict(options)
+        catalog = properties.pop("catalog", "default")
         self._namespace, self._place = namespace, place
         with self._errors():
-            self._catalog = catalogs.load_catalog(catalog, **({"type": "sql"} if "uri" in given else {}) | given)
+            self._catalog = catalogs.load_catalog(catalog, **({"type": "sql"} if "uri" in properties else {}) | properties)
         self._table: Any = None
 
     def position(self) -> Position | None:
@@ -93,8 +93,8 @@ class IcebergTarget:
         """Give the table the types of the columns. All of its rows are replaced; earlier snapshots keep their columns."""
         stored = self.schema()
         if sorted(stored.names) != sorted(schema.names):
-            known, wanted = (", ".join(names) for names in (stored.names, schema.names))
-            raise WriteError(f"{self._place} has the columns {known}, the state {wanted}: choose a new table")
+            table_names, state_names = (", ".join(names) for names in (stored.names, schema.names))
+            raise WriteError(f"{self._place} has the columns {table_names}, the state {state_names}: choose a new table")
         lost = [field.name for field in schema if not _has_all_fields(field.type, stored.field(field.name).type)]
         if lost:
             with transaction.update_schema(allow_incompatible_changes=True) as update:
@@ -105,9 +105,9 @@ class IcebergTarget:
 
     def apply(self, changes: Changes, position: Position) -> None:
         """Delete the rows with changed keys, and append the new ones, in one commit."""
-        (name, *others), properties = changes.keys, position.properties()
+        (name, *further), properties = changes.keys, position.properties()
         column = changes.rows.column(name)
-        if others or column.null_count or not is_plain(column.type) or len(column) > _MOST_KEYS:
+        if further or column.null_count or not is_plain(column.type) or len(column) > _MOST_KEYS:
             self._rewrite(changes, position)
             return
         expressions = require("pyiceberg.expressions", *_EXTRA)
@@ -126,8 +126,8 @@ class IcebergTarget:
     @contextmanager
     def _errors(self) -> Iterator[None]:
         exceptions = require("pyiceberg.exceptions", *_EXTRA)
-        found = (v for v in vars(exceptions).values() if isinstance(v, type) and issubclass(v, Exception))
-        kinds: tuple[type[Exception], ...] = (*found, ValueError, TypeError)
+        classes = (v for v in vars(exceptions).values() if isinstance(v, type) and issubclass(v, Exception))
+        kinds: tuple[type[Exception], ...] = (*classes, ValueError, TypeError)
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Delete operation did not match any records")
@@ -138,16 +138,16 @@ class IcebergTarget:
             raise kind(f"{self._place}: {error}") from error
 
 
-def _has_all_fields(wanted: pa.DataType, stored: pa.DataType) -> bool:
+def _has_all_fields(new: pa.DataType, stored: pa.DataType) -> bool:
     """Return whether a type has all that a stored type has, so that Iceberg can extend the column."""
-    if pa.types.is_struct(wanted) and pa.types.is_struct(stored):
-        names = {field.name for field in wanted}
-        return all(f.name in names and _has_all_fields(wanted.field(f.name).type, f.type) for f in stored)
-    if pa.types.is_map(wanted) and pa.types.is_map(stored):
-        return _has_all_fields(wanted.key_type, stored.key_type) and _has_all_fields(wanted.item_type, stored.item_type)
-    if _is_list(wanted) and _is_list(stored):
-        return _has_all_fields(wanted.value_type, stored.value_type)
-    return wanted == stored or wanted in _SAME.get(stored, ())
+    if pa.types.is_struct(new) and pa.types.is_struct(stored):
+        names = {field.name for field in new}
+        return all(f.name in names and _has_all_fields(new.field(f.name).type, f.type) for f in stored)
+    if pa.types.is_map(new) and pa.types.is_map(stored):
+        return _has_all_fields(new.key_type, stored.key_type) and _has_all_fields(new.item_type, stored.item_type)
+    if _is_list(new) and _is_list(stored):
+        return _has_all_fields(new.value_type, stored.value_type)
+    return new == stored or new in _SAME.get(stored, ())
 
 
 def _is_list(type_: pa.DataType) -> bool:

@@ -85,11 +85,11 @@ class ParquetTarget:
         ConflictError
             If another process has replaced the file since :meth:`position`, or replaces it now.
         """
-        own = schema.with_metadata(position.properties())
+        file_schema = schema.with_metadata(position.properties())
         with _Replacement(self._storage, self._place).begun() as replacement:
             with storage_errors(self._place, doing="written", kind=WriteError):
                 _, path = self._storage.filesystem(replacement.file)
-                with self._filesystem.open_output_stream(path) as file, pq.ParquetWriter(file, own) as writer:
+                with self._filesystem.open_output_stream(path) as file, pq.ParquetWriter(file, file_schema) as writer:
                     rows = 0
                     for batch in batches:
                         writer.write_batch(batch)

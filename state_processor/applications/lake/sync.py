@@ -172,8 +172,8 @@ class TableSync:
     ) -> TableSync:
         """Check arguments, see :func:`sync`."""
         access = SnapshotAccess.among(options).with_content()
-        given = check_arguments({n: v for n, v in options.items() if n in DiffOptions.__annotations__})
-        read = ReadOptions(**values_of(READ_OPTIONS, given))
+        checked = check_arguments({n: v for n, v in options.items() if n in DiffOptions.__annotations__})
+        read = ReadOptions(**values_of(READ_OPTIONS, checked))
         followed = ChangedState(OperatorIdentifier.of(uid), state, read, allow_missing)
         return cls(CheckpointSeries(checkpoints, access), followed, target_of(to, format, to_options or {}))
 
@@ -215,14 +215,14 @@ class TableSync:
         if position is not None:
             self._check_same_state(position)
         changed = "" if position is None else difference(position.shape, self._shape)
-        found = self._after(None if position is None else position.checkpoint)
-        if not found and position is None and not self._waits:
+        checkpoints = self._after(None if position is None else position.checkpoint)
+        if not checkpoints and position is None and not self._waits:
             raise self._series.nothing_whole()
-        if not found and changed and position is not None and position.checkpoint.open(self._series.access) is not None:
-            found = [position.checkpoint]
-        if not found:
+        if not checkpoints and changed and position is not None and position.checkpoint.open(self._series.access) is not None:
+            checkpoints = [position.checkpoint]
+        if not checkpoints:
             return None
-        newest = found[-1]
+        newest = checkpoints[-1]
         if position is None or changed:
             return self._full(position, newest, changed or "the table is new")
         reason, commit = self._incremental(position, newest)
@@ -231,16 +231,16 @@ class TableSync:
     def _after(self, position: Checkpoint | None) -> list[Checkpoint]:
         """Return the checkpoints after a position; with ``--follow``, the directory may be made later."""
         try:
-            found = self._series.after(position)
+            checkpoints = self._series.after(position)
         except NotASnapshotError as error:
             if not self._waits:
                 raise
-            found, reason = [], str(error)
+            checkpoints, reason = [], str(error)
         else:
             reason = str(self._series.nothing_whole())
-        if self._waits and not found and position is None:
+        if self._waits and not checkpoints and position is None:
             self._say_once(f"{reason}. Waiting for the first checkpoint")
-        return found
+        return checkpoints
 
     def _say_once(self, text: str) -> None:
         if text not in self._said:
@@ -248,8 +248,8 @@ class TableSync:
             _LOG.warning("%s", text)
 
     def _check_same_state(self, position: Position) -> None:
-        wanted = (self._state.operator.uid_hash, self._state.state)
-        if (position.operator, position.state) != wanted:
+        identity = (self._state.operator.uid_hash, self._state.state)
+        if (position.operator, position.state) != identity:
             raise OptionError(
                 f"the table has state {position.state!r} of operator {position.operator}, not {self._state}: choose another table"
             )

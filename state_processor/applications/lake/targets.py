@@ -50,17 +50,19 @@ class Position:
     def properties(self) -> dict[str, str]:
         """Return the position as properties of a commit."""
         of_checkpoint = {f"{_PREFIX}checkpoint-{n}": str(getattr(self.checkpoint, n)) for n in _NAMES}
-        own = {CHECKPOINT_ID: str(self.checkpoint.checkpoint_id), _OPERATOR: self.operator, _STATE: self.state}
-        return own | of_checkpoint | {_COLUMNS: self.columns, _SHAPE: shape_text(self.shape)}
+        of_position = {CHECKPOINT_ID: str(self.checkpoint.checkpoint_id), _OPERATOR: self.operator, _STATE: self.state}
+        return of_position | of_checkpoint | {_COLUMNS: self.columns, _SHAPE: shape_text(self.shape)}
 
     @classmethod
-    def of_properties(cls, given: Mapping[str, str]) -> Position | None:
+    def of_properties(cls, properties: Mapping[str, str]) -> Position | None:
         """Return the position in the properties of a commit; ``None`` if another program made the commit."""
-        if CHECKPOINT_ID not in given:
+        if CHECKPOINT_ID not in properties:
             return None
-        path, time, digest = (given[f"{_PREFIX}checkpoint-{n}"] for n in _NAMES)
-        checkpoint = Checkpoint(path, int(given[CHECKPOINT_ID]), int(time), digest)
-        return cls(checkpoint, given[_OPERATOR], given[_STATE], given[_COLUMNS], shape_of_text(given.get(_SHAPE)))
+        path, time, digest = (properties[f"{_PREFIX}checkpoint-{n}"] for n in _NAMES)
+        checkpoint = Checkpoint(path, int(properties[CHECKPOINT_ID]), int(time), digest)
+        return cls(
+            checkpoint, properties[_OPERATOR], properties[_STATE], properties[_COLUMNS], shape_of_text(properties.get(_SHAPE))
+        )
 
 
 class ConflictError(WriteError):

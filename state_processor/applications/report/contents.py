@@ -134,7 +134,7 @@ def contents(
         The path is not a snapshot, or its ``_metadata`` is damaged; or ``history`` is not a directory. Damage of states is noted.
     """
     snapshot = access.open(path)
-    found = SnapshotContents(
+    report = SnapshotContents(
         snapshot.directory,
         _facts(snapshot),
         catalog.operators(snapshot).to_pylist(),
@@ -144,36 +144,36 @@ def contents(
         snapshot.unmatched_uids,
         uids_hint=uids_hint(snapshot),
     )
-    kinds = {row["operator_uid_hash"]: row["operator_kind"] for row in found.states}
-    for row in found.operators:
+    kinds = {row["operator_uid_hash"]: row["operator_kind"] for row in report.states}
+    for row in report.operators:
         row["operator_kind"] = row["operator_kind"] or kinds.get(row["operator_uid_hash"])
-    for row in (*found.operators, *found.states):
+    for row in (*report.operators, *report.states):
         row["operator"] = row["operator_uid"] or row["operator_uid_hash"]
     if values:
-        _measure(snapshot, found)
+        _measure(snapshot, report)
         if keys:
-            _compare_keys(snapshot, found, keys)
-        _read_times(snapshot, found)
+            _compare_keys(snapshot, report, keys)
+        _read_times(snapshot, report)
         if snapshot.flink_major == 1:
-            with _noting(found):
+            with _noting(report):
                 uids = tuple(o.uid for o in snapshot.metadata.operators if o.uid)  # the others are already reported
-                found.migration = previewed_migration(path, replace(access, uids=access.uids and uids))
-    _compare_snapshots(snapshot, found, access, history, values)
-    found.restoring += restored_by(snapshot, found.states, found.migration)
-    return found
+                report.migration = previewed_migration(path, replace(access, uids=access.uids and uids))
+    _compare_snapshots(snapshot, report, access, history, values)
+    report.restoring += restored_by(snapshot, report.states, report.migration)
+    return report
 
 
 def _compare_snapshots(
-    snapshot: Snapshot, found: SnapshotContents, access: SnapshotAccess, history: str | PathLike[str] | None, values: bool
+    snapshot: Snapshot, report: SnapshotContents, access: SnapshotAccess, history: str | PathLike[str] | None, values: bool
 ) -> None:
     """Add the sizes in other snapshots."""
     if history is not None:
-        found.over_time = over_time(snapshot, history, access)
+        report.over_time = over_time(snapshot, history, access)
         return
     beside = retained_beside(snapshot) if values else None
     if beside is not None:
-        with _noting(found):
-            found.over_time = over_time(snapshot, beside, access, 1)
+        with _noting(report):
+            report.over_time = over_time(snapshot, beside, access, 1)
 
 
 def _facts(snapshot: Snapshot) -> Row:
@@ -199,19 +199,19 @@ def _by_place(part: SizePart) -> Iterator[tuple[SizePart, pa.RecordBatch | State
         yield part, problem
 
 
-def _measure(snapshot: Snapshot, found: SnapshotContents) -> None:
+def _measure(snapshot: Snapshot, report: SnapshotContents) -> None:
     """Add entries and bytes of states, key groups and subtasks, for completely readable operators."""
     by_operator: dict[str, list[pa.RecordBatch]] = defaultdict(list)
     unread: set[str] = set()
     parts: Sequence[SizePart] = ()
-    with _noting(found):
+    with _noting(report):
         parts = SizeReport.of(snapshot, None, "state", None, snapshot.threads).parts
     threads = threads_for(parts, snapshot.threads)
     for part, sizes in in_order(_by_place, parts, threads, partial(progress, doing="measuring")):
         if isinstance(sizes, pa.RecordBatch):
             by_operator[part.operator_uid_hash].append(sizes)
         elif part.operator_uid_hash not in unread:
-            found.problems.append(str(sizes))
+            report.problems.append(str(sizes))
             unread.add(part.operator_uid_hash)
     for uid_hash in unread:
         by_operator.pop(uid_hash, None)
@@ -220,40 +220,40 @@ def _measure(snapshot: Snapshot, found: SnapshotContents) -> None:
         operator, places = operators[uid_hash], pa.Table.from_batches(batches, PLACES)
         sums = places.group_by("state_name").aggregate([(ENTRIES, "sum"), (SIZE, "sum")]).to_pylist()
         measured = {row["state_name"]: (row[f"{ENTRIES}_sum"], row[f"{SIZE}_sum"]) for row in sums}
-        for state in found.states:
+        for state in report.states:
             if state["operator_uid_hash"] == uid_hash and state["state_name"] in measured:
                 state[ENTRIES], state[SIZE] = measured[state["state_name"]]
         columns = Places(*(places.column(name).to_numpy() for name in ("subtask", "key_group", SIZE, ENTRIES)))
         groups = Distribution(summed(columns.key_groups, columns.sizes, operator.max_parallelism))
         label = operator.uid or uid_hash
-        found.key_groups[label] = groups
-        found.subtasks[label] = Subtasks.of(operator.parallelism, operator.max_parallelism, columns)
+        report.key_groups[label] = groups
+        report.subtasks[label] = Subtasks.of(operator.parallelism, operator.max_parallelism, columns)
 
 
-def _compare_keys(snapshot: Snapshot, found: SnapshotContents, keys: int) -> None:
+def _compare_keys(snapshot: Snapshot, report: SnapshotContents, keys: int) -> None:
     """Add the largest keys of operators with keyed state."""
     for operator in snapshot.metadata.operators:
         label = operator.label
-        groups = found.key_groups.get(label)
+        groups = report.key_groups.get(label)
         if groups is not None and groups.total:
-            with _noting(found), foreign_errors(f"largest keys of {operator_label(operator)}"):
-                found.keys[label] = LargestKeys.find(snapshot, operator, groups, keys)
+            with _noting(report), foreign_errors(f"largest keys of {operator_label(operator)}"):
+                report.keys[label] = LargestKeys.find(snapshot, operator, groups, keys)
 
 
-def _read_times(snapshot: Snapshot, found: SnapshotContents) -> None:
+def _read_times(snapshot: Snapshot, report: SnapshotContents) -> None:
     """Add the firing times of timers, and the times of the last access to values with time-to-live."""
-    timed = [row for row in found.states if row["state_kind"] in TIMERS]
+    timed = [row for row in report.states if row["state_kind"] in TIMERS]
     operators = {row["operator_uid_hash"]: row["operator"] for row in timed}
-    lasting = [row for row in found.states if row["ttl"] and row["state_name"] is not None]
+    lasting = [row for row in report.states if row["ttl"] and row["state_name"] is not None]
     for uid_hash, operator in operators.items():
-        with _noting(found):
+        with _noting(report):
             for domain, times in _times(_open(snapshot, uid_hash, None, TIMER_KIND), DOMAIN, TIMESTAMP, snapshot.threads).items():
-                found.timers[operator, domain] = times
+                report.timers[operator, domain] = times
     for row in lasting:
-        with _noting(found):
+        with _noting(report):
             reader = _open(snapshot, row["operator_uid_hash"], row["state_name"], KEYED_KIND)
             of_all = _times(reader, None, LAST_ACCESS, snapshot.threads).get("", TimeHistogram())
-            found.accesses[row["operator"], row["state_name"]] = of_all
+            report.accesses[row["operator"], row["state_name"]] = of_all
 
 
 def _open(snapshot: Snapshot, uid_hash: str, state: str | None, kind: str) -> StateReader:
@@ -262,16 +262,16 @@ def _open(snapshot: Snapshot, uid_hash: str, state: str | None, kind: str) -> St
 
 def _times(reader: StateReader, by: str | None, column: str, threads: int | None) -> Mapping[str, TimeHistogram]:
     """Return histograms of a column by the values of another column."""
-    found: dict[str, TimeHistogram] = defaultdict(TimeHistogram)
+    histograms: dict[str, TimeHistogram] = defaultdict(TimeHistogram)
     for batch in read_all(reader.splits, reader.read, threads, watched=partial(progress, doing="reading times")):
-        count_times(batch, by, column, found)
-    return found
+        count_times(batch, by, column, histograms)
+    return histograms
 
 
 @contextmanager
-def _noting(found: SnapshotContents) -> Iterator[None]:
+def _noting(report: SnapshotContents) -> Iterator[None]:
     """Record unreadable parts, and continue."""
     try:
         yield
     except StateProcessorError as problem:
-        found.problems.append(str(problem))
+        report.problems.append(str(problem))

@@ -30,8 +30,8 @@ def findings(contents: SnapshotContents) -> Iterator[str]:
     unmatched = contents.unmatched_uids
     if unmatched:
         number = len(unmatched)
-        what = f"the uid {some_of(unmatched)}" if number == 1 else f"{count_text(number)} of the given uids: {some_of(unmatched)}"
-        yield f"No operator has {what}."
+        uids = f"the uid {some_of(unmatched)}" if number == 1 else f"{count_text(number)} of the given uids: {some_of(unmatched)}"
+        yield f"No operator has {uids}."
     if contents.uids_hint:
         yield contents.uids_hint
     for row in contents.over_time.growth if contents.over_time is not None else ():
@@ -44,7 +44,7 @@ def findings(contents: SnapshotContents) -> Iterator[str]:
         if groups.total
         for excess, text in _of_operator(groups, contents.subtasks[operator], contents.keys.get(operator))
     ]
-    yield from (text for _, text in sorted(uneven, key=lambda one: -one[0]))
+    yield from (text for _, text in sorted(uneven, key=lambda excess_and_text: -excess_and_text[0]))
 
 
 def _of_operator(groups: Distribution, subtasks: Subtasks, keys: LargestKeys | None) -> Iterator[tuple[float, str]]:
@@ -70,9 +70,9 @@ def subtasks_text(subtasks: Subtasks) -> str:
     numbers, counts = np.unique(owned, return_counts=True)
     if len(numbers) == 1:
         return text
-    (few, more), (with_few, with_more) = numbers.tolist(), counts.tolist()
-    own = f"{count_text(with_more)} of them own {count_text(more)} key groups"
-    return f"{text} {own}, {count_text(with_few)} own {count_text(few)}."
+    (few, larger), (with_few, with_more) = numbers.tolist(), counts.tolist()
+    shares = f"{count_text(with_more)} of them own {count_text(larger)} key groups"
+    return f"{text} {shares}, {count_text(with_few)} own {count_text(few)}."
 
 
 def largest_key_text(keys: LargestKeys, groups: Distribution) -> str:

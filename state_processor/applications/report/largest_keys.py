@@ -70,11 +70,11 @@ class LargestKeys:
         splits, watched = parts_for(plan, snapshot.threads), partial(progress, doing="comparing keys")
         threads = threads_for(splits, snapshot.threads)
         tables = in_order(lambda split: (sizes.largest_keys(split, top),), splits, threads, watched)
-        found = [table for table in tables if table is not None]
-        rows = largest(pa.concat_tables(found, promote_options="permissive"), top).to_pylist() if found else []
-        others = np.delete(groups.sizes, chosen)
+        measured = [table for table in tables if table is not None]
+        rows = largest(pa.concat_tables(measured, promote_options="permissive"), top).to_pylist() if measured else []
+        unread = np.delete(groups.sizes, chosen)
         compared = len(groups.sizes) if everything else len(chosen)
-        return cls(rows, compared, float(groups.sizes[chosen].sum() / groups.total), int(others.max(initial=0)))
+        return cls(rows, compared, float(groups.sizes[chosen].sum() / groups.total), int(unread.max(initial=0)))
 
 
 def _largest_groups(groups: Distribution, stored: int, most_bytes: int) -> Numbers:
@@ -87,5 +87,5 @@ def _largest_groups(groups: Distribution, stored: int, most_bytes: int) -> Numbe
 def _ranges(numbers: Numbers) -> Iterator[KeyGroupRange]:
     """Yield the ranges of consecutive numbers."""
     for _, run in groupby(enumerate(numbers.tolist()), key=lambda place: place[1] - place[0]):
-        found = [number for _, number in run]
-        yield KeyGroupRange(found[0], found[-1])
+        numbers_of_run = [number for _, number in run]
+        yield KeyGroupRange(numbers_of_run[0], numbers_of_run[-1])

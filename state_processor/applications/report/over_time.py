@@ -76,8 +76,8 @@ def over_time(snapshot: Snapshot, directory: str | PathLike[str], access: Snapsh
         if row["state_name"] is None:
             operator = row["operator_uid"] or row["operator_uid_hash"]
             sizes.setdefault(operator, []).append(Point(row["time"], row["size_in_bytes"], row["checkpoint_id"]))
-    found = growth_of(table, infos, access).to_pylist()
-    rows = [row | {"operator": row["operator_uid"] or row["operator_uid_hash"]} for row in found]
+    growth = growth_of(table, infos, access).to_pylist()
+    rows = [row | {"operator": row["operator_uid"] or row["operator_uid_hash"]} for row in growth]
     rows = [row | {"state": state_label(row, rows)} for row in rows]
     sizes = {o: points for o, points in sizes.items() if len(points) >= _FEWEST and any(point.size for point in points)}
     sizes = dict(sorted(sizes.items(), key=lambda item: -item[1][-1].size))
@@ -89,14 +89,14 @@ def _of_series(table: pa.Table, snapshot: Snapshot) -> Iterator[bool]:
     rows = table.select(["path", "operator_uid_hash", "state_name"]).to_pylist()
     series = series_of(table).tolist()
     newest: dict[str, int] = {}
-    own: dict[str, int] = {}
+    of_snapshot: dict[str, int] = {}
     for row, number in zip(rows, series, strict=True):
         if row["state_name"] is None:
             newest[row["operator_uid_hash"]] = number
             if row["path"] == snapshot.directory:
-                own[row["operator_uid_hash"]] = number
+                of_snapshot[row["operator_uid_hash"]] = number
     operators = {operator.operator_id for operator in snapshot.metadata.operators}
-    chosen = {operator: number for operator, number in (newest | own).items() if operator in operators}
+    chosen = {operator: number for operator, number in (newest | of_snapshot).items() if operator in operators}
     paths = {
         (row["path"], row["operator_uid_hash"])
         for row, number in zip(rows, series, strict=True)

@@ -124,10 +124,10 @@ def _section(title: str, *parts: str) -> str:
 
 
 def _facts(contents: SnapshotContents) -> str:
-    shown = {name: size_text(value) if name == "size" else _fact(value) for name, value in contents.facts.items()}
-    shown["snapshot stored"] = "unknown to the storage" if contents.stored is None else _time(contents.stored)
-    shown["report made"] = _time(contents.reported)
-    return f"<dl>{''.join(f'<div><dt>{_text(n)}</dt><dd>{_text(v)}</dd></div>' for n, v in shown.items())}</dl>"
+    facts = {name: size_text(value) if name == "size" else _fact(value) for name, value in contents.facts.items()}
+    facts["snapshot stored"] = "unknown to the storage" if contents.stored is None else _time(contents.stored)
+    facts["report made"] = _time(contents.reported)
+    return f"<dl>{''.join(f'<div><dt>{_text(n)}</dt><dd>{_text(v)}</dd></div>' for n, v in facts.items())}</dl>"
 
 
 def _fact(value: Any) -> Any:
@@ -139,16 +139,16 @@ def _time(moment: datetime) -> str:
 
 
 def _findings(contents: SnapshotContents) -> str:
-    found = "".join(f"<li>{_text(sentence)}</li>" for sentence in findings(contents))
-    return f'<ul class="findings">{found}</ul>' if found else '<p class="note">Nothing stands out.</p>'
+    items = "".join(f"<li>{_text(sentence)}</li>" for sentence in findings(contents))
+    return f'<ul class="findings">{items}</ul>' if items else '<p class="note">Nothing stands out.</p>'
 
 
 def _table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> str:
     """Return a table of the columns with a value in some row, with other names."""
     filled = {name: as_ for name, as_ in columns.items() if any(row.get(name) not in (None, "") for row in rows)}
     renamed = [{as_: row.get(name) for name, as_ in filled.items()} for row in rows]
-    shown = html_table(list(filled.values()), renamed, sizes=frozenset({"size"}), counts=_COUNTS, longest=_LONGEST)
-    return f'<div class="scroll">{shown}</div>' if rows else ""
+    table = html_table(list(filled.values()), renamed, sizes=frozenset({"size"}), counts=_COUNTS, longest=_LONGEST)
+    return f'<div class="scroll">{table}</div>' if rows else ""
 
 
 def _states(contents: SnapshotContents) -> Iterable[str]:
@@ -177,10 +177,10 @@ def _subtasks(contents: SnapshotContents) -> Iterable[str]:
         number = len(subtasks.key_groups)
         if subtasks.sizes.total:
             order = np.argsort(-subtasks.sizes.sizes, kind="stable")[:_MOST_SUBTASKS].tolist()
-            shown = "" if number <= _MOST_SUBTASKS else f" The table has the {_MOST_SUBTASKS} largest."
+            limit = "" if number <= _MOST_SUBTASKS else f" The table has the {_MOST_SUBTASKS} largest."
             chart = charts.subtasks(subtasks.sizes) if number > 1 else ""
             yield (
-                f'<h3>{_text(operator)}</h3>{chart}<p class="note">{subtasks_text(subtasks)}{shown}</p>'
+                f'<h3>{_text(operator)}</h3>{chart}<p class="note">{subtasks_text(subtasks)}{limit}</p>'
                 f"{_table(_SUBTASK_COLUMNS, [_subtask(subtasks, n) for n in order])}"
             )
 
@@ -200,40 +200,40 @@ def _keys(contents: SnapshotContents) -> Iterable[str]:
 
 
 def _timers(contents: SnapshotContents) -> Iterable[str]:
-    shown = []
+    charts_ = []
     for (operator, domain), times in contents.timers.items():
         notes = [f"{count_text(times.total)} timers"]
         if times.outside:
             notes.append(f"{count_text(times.outside)} at the end of the input or of time")
         heading = f"<h3>{_text(operator)}, {_text(domain.replace('_', ' '))}</h3>"
-        shown.append(f'<div>{heading}{charts.times(times)}<p class="note">{", ".join(notes)}</p></div>')
-    if shown:
-        yield f'<div class="charts">{"".join(shown)}</div><p class="note">Times are in UTC.</p>'
+        charts_.append(f'<div>{heading}{charts.times(times)}<p class="note">{", ".join(notes)}</p></div>')
+    if charts_:
+        yield f'<div class="charts">{"".join(charts_)}</div><p class="note">Times are in UTC.</p>'
 
 
 def _ages(contents: SnapshotContents) -> Iterable[str]:
     as_of = max((times.last for times in contents.accesses.values()), default=0)
-    shown = [
+    charts_ = [
         f"<div><h3>{_text(operator)}, {_text(state)}</h3>{charts.ages(times, as_of)}"
         f'<p class="note">{count_text(times.total)} values</p></div>'
         for (operator, state), times in contents.accesses.items()
     ]
-    if shown:
+    if charts_:
         since = f"Ages refer to {charts.instant_text(as_of)} UTC, the latest access." if as_of else ""
-        yield f'<div class="charts">{"".join(shown)}</div><p class="note">{since}</p>'
+        yield f'<div class="charts">{"".join(charts_)}</div><p class="note">{since}</p>'
 
 
 def _over_time(contents: SnapshotContents) -> Iterable[str]:
     over_time = contents.over_time
     if over_time is None or not over_time.sizes:
         return
-    shown = []
+    charts_ = []
     for operator, points in over_time.sizes.items():
         titles = [f"{_time(p.time)}: {size_text(p.size)}, checkpoint {p.checkpoint_id}" for p in points]
         places = [(point.time.timestamp(), point.size) for point in points]
         chart = charts.line(places, titles, _time(points[0].time), _time(points[-1].time))
-        shown.append(f"<div><h3>{_text(operator)}</h3>{chart}</div>")
-    yield f'<div class="charts">{"".join(shown)}</div>'
+        charts_.append(f"<div><h3>{_text(operator)}</h3>{chart}</div>")
+    yield f'<div class="charts">{"".join(charts_)}</div>'
     rows = [
         {**row, "grows": "without a visible bound" if row["grows_without_bound"] else row["trend"]} for row in over_time.growth
     ]

@@ -99,30 +99,30 @@ def restoring_releases(snapshot: Snapshot, registered: RegisteredStates) -> Rest
     oldest = oldest_flink(snapshot)
     if oldest is None:
         return RestoringReleases("", (), registered.unchecked)
-    found = {release: registered.obstacles(release) for release in RELEASES if release >= release_of(oldest)}
-    restoring = [release for release, obstacles in found.items() if not obstacles]
+    obstacles_of = {release: registered.obstacles(release) for release in RELEASES if release >= release_of(oldest)}
+    restoring = [release for release, obstacles in obstacles_of.items() if not obstacles]
     text = ""
     if restoring:
-        first = oldest if restoring[0] == next(iter(found)) else _text_of(restoring[0])
+        first = oldest if restoring[0] == next(iter(obstacles_of)) else _text_of(restoring[0])
         later = " 1.x versions" if restoring[-1][0] == 1 else ""
         is_newest = restoring[-1] in (RELEASES[-1], _LAST_OF_1)
         text = f"{first} {f'and later{later}' if is_newest else f'to {_text_of(restoring[-1])}'}"
-    return RestoringReleases(text, found[RELEASES[-1]], registered.unchecked)
+    return RestoringReleases(text, obstacles_of[RELEASES[-1]], registered.unchecked)
 
 
 def _releases(snapshot: Snapshot) -> Iterator[Restoring]:
     """Yield the releases that restore the states as they are, by their serializers, and the states that the newest does not."""
     if oldest_flink(snapshot) is None:
         return
-    found = restoring_releases(snapshot, RegisteredStates.of(snapshot))
-    if found.text:
-        yield Restoring(f"Flink {found.text} restore the snapshot.")
-    if found.obstacles:
-        states = len({(obstacle.operator, obstacle.state) for obstacle in found.obstacles})
-        what = f"Flink {_text_of(RELEASES[-1])} does not restore {states:,} states as they are"
-        yield Restoring(f"{what}, such as {found.obstacles[0]}.", is_bad=True)
-    if found.unchecked:
-        names = some_of(found.unchecked)
+    releases = restoring_releases(snapshot, RegisteredStates.of(snapshot))
+    if releases.text:
+        yield Restoring(f"Flink {releases.text} restore the snapshot.")
+    if releases.obstacles:
+        states = len({(obstacle.operator, obstacle.state) for obstacle in releases.obstacles})
+        refused = f"Flink {_text_of(RELEASES[-1])} does not restore {states:,} states as they are"
+        yield Restoring(f"{refused}, such as {releases.obstacles[0]}.", is_bad=True)
+    if releases.unchecked:
+        names = some_of(releases.unchecked)
         yield Restoring(f"Not checked, since code of the job or of connectors reads it: {names}.")
 
 

@@ -311,7 +311,7 @@ class _Reading:
                 successors = self._list_again(job)
                 if not successors or attempts[job] > _ATTEMPTS:
                     return False  # another job may have its files
-                waiting = [*(other for other in waiting if not is_below(other.path, job)), *successors]
+                waiting = [*(listed for listed in waiting if not is_below(listed.path, job)), *successors]
             elif attempts[directory] < _ATTEMPTS:
                 waiting.insert(0, file)  # it may be written now
             else:
@@ -412,9 +412,9 @@ def files_below(directory: str, storage: Storage) -> list[ListedFile]:
     try:
         places = [info.path.lstrip("/").removeprefix(inner.strip("/")) for info in infos]  # fsspec may begin paths with "/"
     except UnicodeDecodeError:
-        for found, directories, files in os.walk(root.path):
+        for folder, directories, files in os.walk(root.path):
             for name in (*directories, *files):
-                refuse_undecodable(os.path.join(found, name))
+                refuse_undecodable(os.path.join(folder, name))
         raise
     listed = (
         ListedFile(

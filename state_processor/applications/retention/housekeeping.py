@@ -340,7 +340,7 @@ def _searched(root: Location, also: Iterable[Directory]) -> list[str]:
     if isinstance(also, (str, PathLike)) or not isinstance(also, Iterable):
         raise OptionError(f"{spelled('also')}: expected a list of directories, found {also!r}")
     has_siblings = _is_job(root) or is_savepoint_name(root.name)
-    return [str(root.parent if has_siblings else root), *(str(Location.given(other)) for other in also)]
+    return [str(root.parent if has_siblings else root), *(str(Location.given(directory)) for directory in also)]
 
 
 def _root_of(directory: Location) -> Location:
@@ -359,8 +359,8 @@ def _snapshots_beside(directory: Location, storage: Storage) -> list[str]:
 def _named(uses: FileUses, high_availability: Directory | None, storage: Storage) -> dict[str, CheckpointPointer]:
     """Return the snapshots that files of high availability name: files that are given, and files in the searched directories."""
     pointers = [] if high_availability is None else find_pointers(fspath(high_availability), storage)
-    found = (path for path, file in uses.files.items() if file.location.name.startswith(POINTER_PREFIX))
-    return named_by_pointers(uses.snapshots.values(), [*pointers, *(read_pointer(path, storage) for path in found)])
+    pointer_files = (path for path, file in uses.files.items() if file.location.name.startswith(POINTER_PREFIX))
+    return named_by_pointers(uses.snapshots.values(), [*pointers, *(read_pointer(path, storage) for path in pointer_files)])
 
 
 def _is_job(directory: Location) -> bool:

@@ -165,10 +165,10 @@ def check_all_readable(uses: FileUses) -> None:
     """
     if uses.unreadable:
         directory, reason = min(uses.unreadable.items())
-        more = len(uses.unreadable) - 1
-        others = f" ({more} more can't be read either)" if more else ""
+        unreadable = len(uses.unreadable) - 1
+        rest = f" ({unreadable} more can't be read either)" if unreadable else ""
         raise WriteError(
-            f"nothing is removed, because the files of {directory} are unknown{others}:\n{reason}\n"
+            f"nothing is removed, because the files of {directory} are unknown{rest}:\n{reason}\n"
             f"Repair or remove its {METADATA_FILE} first"
         )
 
@@ -322,13 +322,13 @@ def removal_of_snapshots(uses: FileUses, directory: str, removed: Collection[Sto
     check_all_readable(uses)
     names = {snapshot.directory for snapshot in removed}
     used = {path for snapshot in removed for path in snapshot.files}
-    others = {path: tuple(user for user in uses.users_of(path) if user not in names) for path in used}
-    shared = OrderedPaths(path for path in used if others[path])
+    users_by_path = {path: tuple(user for user in uses.users_of(path) if user not in names) for path in used}
+    shared = OrderedPaths(path for path in used if users_by_path[path])
     for snapshot in removed:
-        own = shared.below(snapshot.directory)
-        if own:
-            raise WriteError(_in_use(snapshot, own, sorted({user for path in own for user in others[path]})))
-    unused = [path for path in used if not others[path] and path in uses.files]
+        in_use = shared.below(snapshot.directory)
+        if in_use:
+            raise WriteError(_in_use(snapshot, in_use, sorted({user for path in in_use for user in users_by_path[path]})))
+    unused = [path for path in used if not users_by_path[path] and path in uses.files]
     inside = [uses.files[path] for path in unused if is_below(path, directory)]
     running = _RunningJobs(uses, older_than, names)
     removable = [
@@ -339,7 +339,7 @@ def removal_of_snapshots(uses: FileUses, directory: str, removed: Collection[Sto
     return Removal(
         tuple(sorted(removed, key=lambda s: (s.checkpoint_id, s.directory))),
         tuple(sorted(removable, key=lambda file: (file.location.name != METADATA_FILE, file.path))),
-        {path: users for path, users in others.items() if users and path in uses.files},
+        {path: users for path, users in users_by_path.items() if users and path in uses.files},
         tuple(sorted(path for path in unused if not is_below(path, directory))),
         tuple(sorted({file.path for file in inside} - {file.path for file in removable})),
     )

@@ -51,16 +51,16 @@ def contents(served: ServedSnapshot, uid: str, key: str, state: str | None, limi
     LimitError
         There are too many rows.
     """
-    wanted = key_of(served, uid, key)
-    found = served.look_up(uid, state).find(wanted)
-    if not found:
-        what = f"the operator {uid!r}" if state is None else f"the state {state!r} of the operator {uid!r}"
-        raise NotFoundError(f"{what} does not have the key {key} in checkpoint {served.checkpoint_id}")
-    tables = found.tables()
+    parsed_key = key_of(served, uid, key)
+    contents_of_key = served.look_up(uid, state).find(parsed_key)
+    if not contents_of_key:
+        subject = f"the operator {uid!r}" if state is None else f"the state {state!r} of the operator {uid!r}"
+        raise NotFoundError(f"{subject} does not have the key {key} in checkpoint {served.checkpoint_id}")
+    tables = contents_of_key.tables()
     limits.check_rows(sum(table.num_rows for table in tables.values()))
     rows = {name: table.drop_columns(["key"]).to_pylist() for name, table in tables.items()}
-    timers = {"timers": rows.pop("timers", [])} if found.timers is not None else {}
-    return _answer(served, operator=uid, key=found.key, states=rows, **timers)
+    timers = {"timers": rows.pop("timers", [])} if contents_of_key.timers is not None else {}
+    return _answer(served, operator=uid, key=contents_of_key.key, states=rows, **timers)
 
 
 def key_of(served: ServedSnapshot, uid: str, text: str) -> Any:

@@ -57,21 +57,21 @@ class Browsing:
         self._limits = limits
         self._queries: QueryProcesses | None = None
 
-    def read(self, segments: list[str], given: Mapping[str, str]) -> Read | None:
+    def read(self, segments: list[str], query: Mapping[str, str]) -> Read | None:
         """Return the function that reads the answer of a path below ``/browse``; ``None`` if the path is unknown.
 
         Names and keys are parameters of the query: a browser changes ``.`` and ``..`` in paths.
         """
-        uid = given.get("uid", "")
+        uid = query.get("uid", "")
         reads: dict[str, Read] = {
             "snapshots": self._snapshots,
             "states": lambda served: answers.states(served, uid),
-            "rows": lambda served: self._rows(served, uid, given.get("state", ""), given),
-            "timers": lambda served: self._rows(served, uid, None, given),
-            "key": lambda served: self._key(served, uid, given.get("key", "")),
-            "sizes": lambda served: self._sizes(served, uid, given.get("by", "state")),
-            "differences": lambda served: self._differences(served, given),
-            "sql": lambda served: self._sql(served, given.get("query", "")),
+            "rows": lambda served: self._rows(served, uid, query.get("state", ""), query),
+            "timers": lambda served: self._rows(served, uid, None, query),
+            "key": lambda served: self._key(served, uid, query.get("key", "")),
+            "sizes": lambda served: self._sizes(served, uid, query.get("by", "state")),
+            "differences": lambda served: self._differences(served, query),
+            "sql": lambda served: self._sql(served, query.get("query", "")),
         }
         return reads.get(segments[0]) if len(segments) == 1 else None
 
@@ -79,8 +79,8 @@ class Browsing:
         rows = snapshots_table(self._followed.listed).to_pylist()
         return {"path": served.path, "newest": self._followed.current.path, "snapshots": browsable(rows)}
 
-    def _rows(self, served: ServedSnapshot, uid: str, state: str | None, given: Mapping[str, str]) -> Answer:
-        offset, count = _number(given, "offset", 0, 1 << 62), _number(given, "count", _PAGE, _MOST_ROWS)
+    def _rows(self, served: ServedSnapshot, uid: str, state: str | None, query: Mapping[str, str]) -> Answer:
+        offset, count = _number(query, "offset", 0, 1 << 62), _number(query, "count", _PAGE, _MOST_ROWS)
         kind = TIMER_KIND if state is None else None
         request = StateRequest(OperatorIdentifier.of(uid), state, kind, None, READING)
         scan = StateScan.of(request.find(served.snapshot), request)
@@ -112,13 +112,13 @@ class Browsing:
         table = report.merged(part for part in (part.measure() for part in report.parts) if part is not None)
         return _table(table) | {"by": by, "total": sum(table.column(SIZE).to_pylist())}
 
-    def _differences(self, served: ServedSnapshot, given: Mapping[str, str]) -> Answer:
+    def _differences(self, served: ServedSnapshot, query: Mapping[str, str]) -> Answer:
         from state_processor.arrow import diff_summary  # only this view needs what compares
 
-        other = self._followed.listed_at(given.get("other", ""))
+        compared = self._followed.listed_at(query.get("other", ""))
         options = {name: value for name, value in self._followed.access.values().items() if name != "time_zone"}
-        table = diff_summary(other.path, served.path, given.get("uid") or None, **options)
-        return _table(table) | {"old": other.path, "new": served.path}
+        table = diff_summary(compared.path, served.path, query.get("uid") or None, **options)
+        return _table(table) | {"old": compared.path, "new": served.path}
 
     def _sql(self, served: ServedSnapshot, sql: str) -> Answer:
         if not sql.strip():
@@ -131,8 +131,8 @@ class Browsing:
         return _page(table, _SQL_ROWS) | {"notes": json.loads((schema.metadata or {}).get(NOTES, b"[]"))}
 
 
-def _number(given: Mapping[str, str], name: str, default: int, most: int) -> int:
-    text = given.get(name, str(default))
+def _number(query: Mapping[str, str], name: str, default: int, most: int) -> int:
+    text = query.get(name, str(default))
     if not text.isascii() or not text.isdigit() or len(text) > len(str(most)) or int(text) > most:
         raise OptionError(f"{name}={text[:80]!r}: expected a number up to {most}")
     return int(text)
@@ -153,10 +153,10 @@ def _slice(batches: Iterable[pa.RecordBatch], offset: int, count: int) -> Iterat
 
 def _page(table: pa.Table, count: int) -> Answer:
     """Return the first rows of a table: fewer than ``count`` if they are large."""
-    shown = table.slice(0, count)
-    while shown.nbytes > _LARGEST_PAGE and shown.num_rows > 1:
-        shown = shown.slice(0, shown.num_rows // 2)
-    return _table(shown) | {"is_more": table.num_rows > shown.num_rows}
+    page = table.slice(0, count)
+    while page.nbytes > _LARGEST_PAGE and page.num_rows > 1:
+        page = page.slice(0, page.num_rows // 2)
+    return _table(page) | {"is_more": table.num_rows > page.num_rows}
 
 
 def _table(table: pa.Table) -> Answer:

@@ -52,19 +52,19 @@ class Scan:
         """
         example = '{"uid": "orders", "state": "total", "columns": ["key", "value"], "keys": ["amelia"]} or {"sql": "SELECT …"}'
         try:
-            given = json.loads(command)
+            request = json.loads(command)
         except (ValueError, RecursionError):
             raise OptionError(f"expected JSON such as {example}, found {command[:80]!r}") from None
-        if not isinstance(given, dict) or not given.keys() <= _FIELDS or ("sql" in given) != (given.keys() == {"sql"}):
+        if not isinstance(request, dict) or not request.keys() <= _FIELDS or ("sql" in request) != (request.keys() == {"sql"}):
             raise OptionError(f"expected an object such as {example}, found {command[:80]!r}")
         lists: dict[str, Any] = {
-            name: tuple(given.pop(name)) for name in ("columns", "keys") if isinstance(given.get(name), list)
+            name: tuple(request.pop(name)) for name in ("columns", "keys") if isinstance(request.get(name), list)
         }
-        if any(not isinstance(value, str) for value in given.values() if value is not None):
+        if any(not isinstance(value, str) for value in request.values() if value is not None):
             raise OptionError(f"expected an object such as {example}, found {command[:80]!r}")
-        if "uid" not in given and "sql" not in given:
+        if "uid" not in request and "sql" not in request:
             raise OptionError(f"the request names neither an operator nor a query; expected {example}")
-        return cls(**given, **lists)
+        return cls(**request, **lists)
 
     def open(self, served: ServedSnapshot, queries: QueryProcesses) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Return the columns, and an iterator that reads the batches."""
@@ -211,14 +211,14 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
 
 def _all_commands(served: ServedSnapshot) -> list[bytes]:
-    found: list[bytes] = []
+    commands: list[bytes] = []
     for operator in served.snapshot.metadata.operators:
         name = operator.label
         states = served.surveyed[operator.operator_id][0]
-        kinds = [{"state": state} for state, known in states.items() if not known[0].is_timer]
+        kinds = [{"state": state} for state, variants in states.items() if not variants[0].is_timer]
         kinds += [{"kind": TIMER_KIND}] if len(kinds) < len(states) else []
-        found += [json.dumps({"uid": name, **kind}).encode() for kind in kinds]
-    return found
+        commands += [json.dumps({"uid": name, **kind}).encode() for kind in kinds]
+    return commands
 
 
 def _begun(served: ServedSnapshot, scan: Scan, queries: QueryProcesses) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -240,8 +240,8 @@ class _Checks(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
     def start_call(self, info: Any, headers: Mapping[str, list[str]]) -> None:
         """Refuse a call that is not allowed."""
-        given = {name.lower(): values for name, values in headers.items()}
-        (authorization,) = given.get("authorization", [None])[:1]
+        texts = {name.lower(): values for name, values in headers.items()}
+        (authorization,) = texts.get("authorization", [None])[:1]
         if not self._permission.allows(authorization, None):
             raise flight.FlightUnauthenticatedError("expected the bearer token of the server in the header authorization")
 

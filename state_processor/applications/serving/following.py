@@ -84,7 +84,7 @@ class ServedSnapshot:
     def surveyed(self) -> dict[str, Survey]:
         """The states of each operator, by the hash of its uid."""
         operators = self.snapshot.metadata.operators
-        return {o.operator_id: found for o, found in zip(operators, surveys(self.snapshot, operators), strict=True)}
+        return {o.operator_id: survey for o, survey in zip(operators, surveys(self.snapshot, operators), strict=True)}
 
     def operator(self, uid: str) -> OperatorIdentifier:
         """Return an operator.
@@ -94,9 +94,9 @@ class ServedSnapshot:
         NotFoundError
             The operator does not exist; the message names the operators of the snapshot.
         """
-        given = OperatorIdentifier.of(uid)
-        find_operator(self.snapshot, given.uid, given.uid_hash)
-        return given
+        identifier = OperatorIdentifier.of(uid)
+        find_operator(self.snapshot, identifier.uid, identifier.uid_hash)
+        return identifier
 
     def key_type(self, uid: str) -> str:
         """Return the type of an operator's keys. All its states have the same type of keys.
@@ -136,9 +136,9 @@ class ServedSnapshot:
 
     def _find_key_type(self, uid: str) -> str:
         operator = self.operator(uid)
-        found = _key_type_of(self.surveyed[find_operator(self.snapshot, operator.uid, operator.uid_hash).operator_id])
-        if found is not None:
-            return found
+        key_type = _key_type_of(self.surveyed[find_operator(self.snapshot, operator.uid, operator.uid_hash).operator_id])
+        if key_type is not None:
+            return key_type
         raise NotFoundError(f"the operator {operator} does not have keyed state: keys can't be looked up")
 
     def _open_look_up(self, place: tuple[str, str | None]) -> KeyLookUp:
@@ -147,7 +147,7 @@ class ServedSnapshot:
 
 
 def _key_type_of(surveyed: Survey) -> str | None:
-    return next((str(found[0].key) for found in surveyed[0].values() if isinstance(found[0], KeyedDescription)), None)
+    return next((str(variants[0].key) for variants in surveyed[0].values() if isinstance(variants[0], KeyedDescription)), None)
 
 
 class Followed:
@@ -309,17 +309,17 @@ class KeptFiles(Storage):
 
     def _open(self, path: str | os.PathLike[str], context: str) -> OpenFile:
         name = str(Location.parse(path))
-        kept = self._kept.get(name)
-        if kept is None:
+        file = self._kept.get(name)
+        if file is None:
             opened = super()._open(path, context)
             with self._lock:
-                kept = self._kept.setdefault(name, opened)
-        return kept
+                file = self._kept.setdefault(name, opened)
+        return file
 
     def size_if_file(self, path: str | os.PathLike[str]) -> int | None:
         """Return the length of a file, also after its removal; ``None`` if it is not a file."""
-        kept = self._kept.get(str(Location.parse(path)))
-        return super().size_if_file(path) if kept is None else kept.size
+        file = self._kept.get(str(Location.parse(path)))
+        return super().size_if_file(path) if file is None else file.size
 
     def is_file(self, path: str | os.PathLike[str]) -> bool:
         """Return whether a path is a file, or was one when it was opened."""

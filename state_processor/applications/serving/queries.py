@@ -78,8 +78,8 @@ class _Process:
             return limits.too_long()
         if code == OUT_OF_MEMORY:
             return MemoryLimitError.of_query()
-        what = f"with code {code}" if code is None or code >= 0 else f"by {signal.Signals(-code).name}"
-        return LimitError(f"the process of the query was ended {what}; memory of the machine may be short: ask for less")
+        end = f"with code {code}" if code is None or code >= 0 else f"by {signal.Signals(-code).name}"
+        return LimitError(f"the process of the query was ended {end}; memory of the machine may be short: ask for less")
 
 
 class QueryProcesses:

@@ -75,20 +75,20 @@ def serve(
     permission = Permission.of(host, token)
     followed = Followed(directory, options)
     server = http_server(followed, permission, limits, host, port)
-    shown = f"[{host}]" if ":" in host else host
+    url_host = f"[{host}]" if ":" in host else host
     listener = _listener(host, port)
     followed.current.warm_up()
     followed.follow(seconds)
     sys.setswitchinterval(_SWITCH_SECONDS)
-    started(f"checkpoint {followed.current.checkpoint_id} of {directory}: http://{shown}:{listener.getsockname()[1]}/{page}")
+    started(f"checkpoint {followed.current.checkpoint_id} of {directory}: http://{url_host}:{listener.getsockname()[1]}/{page}")
     if flight_port is None:
         server.run([listener])
         return
     from state_processor.applications.serving.flight import FlightServer
 
-    with FlightServer((shown, flight_port), followed, permission, limits) as flights:
+    with FlightServer((url_host, flight_port), followed, permission, limits) as flights:
         flights.start_queries()
-        started(f"Arrow Flight: grpc://{shown}:{flights.port}")
+        started(f"Arrow Flight: grpc://{url_host}:{flights.port}")
         threading.Thread(target=flights.serve, name="flight", daemon=True).start()
         server.run([listener])
 
@@ -99,10 +99,10 @@ def _permit_descriptors() -> None:
     gRPC closes connections without requests after about a minute. Until then, they must not use up the descriptors.
     """
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _DESCRIPTORS)
-    if limit < wanted:
+    descriptors = _DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _DESCRIPTORS)
+    if limit < descriptors:
         with suppress(OSError, ValueError):  # macOS has another limit beside it
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, most))
 
 
 def _listener(host: str, port: int) -> socket.socket:

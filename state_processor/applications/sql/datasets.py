@@ -47,9 +47,9 @@ class StateDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
             if condition is None:
                 yield from self._scan.read(columns_of(self._offered, names))
                 return
-            known = ArrowCondition(condition)
-            decoded = columns_of(self._offered, [*names, *sorted(known.columns.difference(names))])
-            for batch in self._scan.read(decoded, self._scan.narrowing_keys(known.keys)):
+            filter_ = ArrowCondition(condition)
+            decoded = columns_of(self._offered, [*names, *sorted(filter_.columns.difference(names))])
+            for batch in self._scan.read(decoded, self._scan.narrowing_keys(filter_.keys)):
                 yield batch.filter(condition).select(names)
         except StateProcessorError as error:
             self._failed(error)

@@ -72,11 +72,11 @@ def _narrowed(type_: pa.DataType, used: Sequence[Names]) -> pa.DataType:
     by_name: dict[str, list[Names]] = {}
     for path in used:
         by_name.setdefault(path[0], []).append(path[1:])
-    known = [field.name.casefold() for field in type_]
-    if len({*known}) < len(known) or not by_name.keys() <= {*known}:
+    names = [field.name.casefold() for field in type_]
+    if len({*names}) < len(names) or not by_name.keys() <= {*names}:
         return type_
-    wanted = ((field, by_name.get(field.name.casefold())) for field in type_)
-    return pa.struct([field.with_type(_narrowed(field.type, paths)) for field, paths in wanted if paths])
+    used_fields = ((field, by_name.get(field.name.casefold())) for field in type_)
+    return pa.struct([field.with_type(_narrowed(field.type, paths)) for field, paths in used_fields if paths])
 
 
 def _nodes(tree: Any) -> Iterator[Mapping[str, Any]]:

@@ -222,12 +222,12 @@ class SqlSession:
         for view in self.views:
             if view.operator is not None:
                 of_operators.setdefault(view.operator.uid_hash, []).append(view)
-        taken = {(view.schema or view.name).casefold() for view in self.views}
+        names = {(view.schema or view.name).casefold() for view in self.views}
         for quoted_name, plain in _IDENTIFIERS.findall(query):
             name = quoted_name.replace('""', '"') or plain
-            if name.casefold() in taken or not name:
+            if name.casefold() in names or not name:
                 continue
-            taken.add(name.casefold())
+            names.add(name.casefold())
             for view in of_operators.get(OperatorIdentifier.of(name).uid_hash, ()):
                 self.views.append(replace(view, name=name) if view.schema is None else replace(view, schema=name))
 

@@ -47,9 +47,9 @@ def create_views(
     """
     reader = SavepointReader.read(spark, path, **options)
     names: list[str] = []
-    taken: set[str] = set()
+    used: set[str] = set()
     for view in views_of(reader._snapshot, {"nanos": nanos, **options}):
-        plain = free_name(view.name if view.schema is None else f"{view.schema}_{view.name}", taken)
+        plain = free_name(view.name if view.schema is None else f"{view.schema}_{view.name}", used)
         name = plain if plain.isidentifier() and plain.isascii() else f"`{plain.replace('`', '``')}`"
         try:
             _rows(reader, view, nanos).createOrReplaceTempView(name)

@@ -91,17 +91,17 @@ def views_of(snapshot: Snapshot, options: Mapping[str, Any]) -> list[View]:
     options
         Keyword arguments of reading and opening.
     """
-    taken: set[str] = set()
+    names: set[str] = set()
     schemas = set(_RESERVED)
-    found = [View(None, free_name(name, taken), partial(table, snapshot)) for name, table in TABLES.items()]
+    views = [View(None, free_name(name, names), partial(table, snapshot)) for name, table in TABLES.items()]
     operators = snapshot.metadata.operators
     for operator, surveyed in zip(operators, surveys(snapshot, operators), strict=True):
         if surveyed[0] or surveyed[1]:
             opened = _Opener(StoredOperator(snapshot, operator, surveyed), options)
             planned = plan_operator(snapshot, operator)
             for name in dict.fromkeys((operator.label, operator.label if planned is None else planned.label)):
-                found += _views_of_operator(surveyed, opened, free_name(name, schemas), partial(free_name, name, taken))
-    return found
+                views += _views_of_operator(surveyed, opened, free_name(name, schemas), partial(free_name, name, names))
+    return views
 
 
 @dataclass(frozen=True)
@@ -120,22 +120,22 @@ class _Opener:
 
 def _views_of_operator(surveyed: Survey, opened: _Opener, schema: str, free: Callable[[], str]) -> Iterator[View]:
     states, unread = surveyed
-    taken: set[str] = set()
-    plain = {name: found[0] for name, found in states.items() if not found[0].is_timer}
+    used: set[str] = set()
+    plain = {name: variants[0] for name, variants in states.items() if not variants[0].is_timer}
     if any(isinstance(state, KeyedDescription) and state.in_void_namespace for state in plain.values()):
         yield opened.view(None, free(), None)
     names = [*plain, *(u.name for u in unread if u.name is not None and u.name not in states)]
     for name in sorted(names):
-        yield opened.view(schema, free_name(shown_name(name), taken), name)
+        yield opened.view(schema, free_name(shown_name(name), used), name)
     if len(plain) < len(states):
-        yield opened.view(schema, free_name(TIMERS, taken), None, TIMER_KIND)
+        yield opened.view(schema, free_name(TIMERS, used), None, TIMER_KIND)
 
 
-def free_name(name: str, taken: set[str]) -> str:
+def free_name(name: str, used: set[str]) -> str:
     """Return a name that is not taken, and take it."""
     numbers = count(2)
     free = name
-    while free.casefold() in taken:
+    while free.casefold() in used:
         free = f"{name}_{next(numbers)}"
-    taken.add(free.casefold())
+    used.add(free.casefold())
     return free

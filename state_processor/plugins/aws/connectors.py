@@ -86,7 +86,7 @@ def _kinesis_marker(row: Mapping[str, Any]) -> Content:
     return {"epochMillis": row[TIME]} if row.get(TIME) is not None else None
 
 
-def _marker_part(column: str, type_: pa.DataType, name: str, other: str) -> Part:
+def _marker_part(column: str, type_: pa.DataType, name: str, alternative: str) -> Part:
     """Return a column with a position. A shard has one of two positions."""
 
     def put(content: Content, value: Any) -> None:
@@ -94,7 +94,7 @@ def _marker_part(column: str, type_: pa.DataType, name: str, other: str) -> Part
         if value is None:
             marker.pop(name, None)
         else:
-            marker.pop(other, None)
+            marker.pop(alternative, None)
             marker[name] = value
         content["startingMarker"] = marker or None
 
@@ -188,7 +188,7 @@ def consumer_shard(element: Mapping[str, Any]) -> Values:
     ARN. If the position is inside of an aggregated record, the new source reads this record again.
     """
     metadata, number = element["f0"], element["f1"]["sequenceNumber"]
-    known = number in _SENTINELS or number == _ENDED
+    is_sentinel = number in _SENTINELS or number == _ENDED
     inside = element["f1"]["subSequenceNumber"] >= 0
     usual = "AT_SEQUENCE_NUMBER" if inside else "AFTER_SEQUENCE_NUMBER"
     blank = dict.fromkeys(f.name for f in _KINESIS.fields)
@@ -198,7 +198,7 @@ def consumer_shard(element: Mapping[str, Any]) -> Values:
         ARN: metadata["streamName"],
         SHARD: metadata["shardId"],
         ITERATOR: _SENTINELS.get(number, "TRIM_HORIZON" if number == _ENDED else usual),
-        SEQUENCE: None if known else number,
+        SEQUENCE: None if is_sentinel else number,
         "parent_shard_ids": [parent for parent in parents if parent is not None],
         "starting_hash_key": metadata["startingHashKey"],
         "ending_hash_key": metadata["endingHashKey"],
@@ -244,7 +244,7 @@ def _sink(
 
     def formats(codec: Any) -> Format[list[Values]]:
         def read(source: DataInput) -> list[Values]:
-            return [row(found) for found in codec.read(source)[_ENTRIES]] or [dict.fromkeys(names)]
+            return [row(entry) for entry in codec.read(source)[_ENTRIES]] or [dict.fromkeys(names)]
 
         def write(rows: list[Values], target: DataOutput) -> None:
             requests = [values for values in rows if any(values.get(n) is not None for n in names)]

@@ -31,19 +31,19 @@ def kinesis_snapshot() -> TypeSerializerSnapshot:
     return TupleSerializer([PojoSerializer(_SHARD, fields), KryoSerializer(_SEQUENCE, [_SEQUENCE], flink=1)]).snapshot()
 
 
-def _tuple_content(found: TupleSerializerSnapshot) -> Content:
-    def shown(serializer: Any) -> str:
+def _tuple_content(snapshot: TupleSerializerSnapshot) -> Content:
+    def field_content(serializer: Any) -> str:
         name = getattr(serializer, "class_name", None) or getattr(serializer, "type_class", "")
         return f"{type(serializer).__name__}<{name}>" if name else type(serializer).__name__
 
-    restored: Any = found.restore_serializer()
+    restored: Any = snapshot.restore_serializer()
     return {
         "what": (
             "TypeSerializerSnapshot.writeVersionedSnapshot of the state's element serializer: "
             "class name (UTF), version (int), then the snapshot"
         ),
         "tupleClass": restored.tuple_class,
-        "fieldSerializers": [shown(field) for field in restored.fields],
+        "fieldSerializers": [field_content(field) for field in restored.fields],
     }
 
 

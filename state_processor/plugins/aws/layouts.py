@@ -82,11 +82,11 @@ class _KinesisMarker:
     min_size: int = 2
 
     def read(self, source: DataInput) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        marker: dict[str, Any] = {}
         for name, codec in _MARKERS.items():
             if source.read_boolean():
-                found[name] = codec.read(source)
-        return found
+                marker[name] = codec.read(source)
+        return marker
 
     def write(self, content: Content, target: DataOutput) -> None:
         if not isinstance(content, Mapping) or not _MARKERS.keys() >= content.keys():

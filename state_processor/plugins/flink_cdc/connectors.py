@@ -48,8 +48,8 @@ def _offset_part(name: str, key: str, type_: pa.DataType | None = None) -> Part:
     number = type_ is not None
 
     def take(content: Content) -> Any:
-        found = (_offset(content) or {}).get(key)
-        return int(found) if number and found is not None else found
+        part = (_offset(content) or {}).get(key)
+        return int(part) if number and part is not None else part
 
     def put(content: Content, value: Any) -> None:
         offset = dict(_offset(content) or {})
@@ -64,8 +64,8 @@ def _offset_part(name: str, key: str, type_: pa.DataType | None = None) -> Part:
 
 def _whole_offset() -> Part:
     def take(content: Content) -> Any:
-        found = _offset(content)
-        return None if found is None else json.dumps(found, ensure_ascii=False)
+        offset = _offset(content)
+        return None if offset is None else json.dumps(offset, ensure_ascii=False)
 
     def put(content: Content, value: Any) -> None:
         content[_POSITIONS[content[KIND]]] = None if value is None else json.loads(value)
@@ -102,9 +102,9 @@ def _kept(name: str, column: str, type_: pa.DataType, row: Callable[[Content], d
         return [row(element) for element in content[name]] if name in content else None
 
     def put(content: Content, value: Any) -> None:
-        left = [dict(element) for element in value or ()]
+        remaining = [dict(element) for element in value or ()]
         before = content.get(name, [])
-        content[name] = [element for element in before if row(element) in left]
+        content[name] = [element for element in before if row(element) in remaining]
         if total is not None and content.get(total) == len(before):
             content[total] = len(content[name])
 
@@ -151,9 +151,9 @@ def forget_dropped(state: Content, before: Content) -> None:
             state[name] = [entry for entry in state[name] if entry["splitId"] in ids]
     had = {table_name(e["split"]["tableId"]) for e in before["assignedSplits"]}
     had |= {table_name(split["tableId"]) for split in before["remainingSplits"]}
-    left = {table_name(e["split"]["tableId"]) for e in state["assignedSplits"]}
-    left |= {table_name(split["tableId"]) for split in state["remainingSplits"]}
-    dropped = had - left
+    remaining = {table_name(e["split"]["tableId"]) for e in state["assignedSplits"]}
+    remaining |= {table_name(split["tableId"]) for split in state["remainingSplits"]}
+    dropped = had - remaining
     for name in ("alreadyProcessedTables", "remainingTables"):
         if name in state:
             state[name] = [table for table in state[name] if table_name(table) not in dropped]

@@ -40,19 +40,19 @@ def table_id(text: str, quote: str, catalog_first: bool) -> dict[str, Any]:
         parts = [parts[0], ".".join(parts[1:])]
     if len(parts) > len(_PARTS):
         parts = [*parts[:2], ".".join(parts[2:])]
-    found: dict[str, Any] = dict.fromkeys(_PARTS)
+    id_: dict[str, Any] = dict.fromkeys(_PARTS)
     names = {1: (TABLE,), 2: (CATALOG if catalog_first else SCHEMA, TABLE)}.get(len(parts), _PARTS)
-    return found | dict(zip(names, parts, strict=True))
+    return id_ | dict(zip(names, parts, strict=True))
 
 
 def _quoted_parts(text: str, quote: str) -> list[str]:
     """Return the parts of an id in quotes. A name that begins or ends with a quote is not quoted again."""
     plain = f"{quote}(?:[^{quote}]|{quote}{quote})*{quote}"
     part = f"(?:{plain}|{quote}[^.]*|[^.]*{quote})"
-    found = re.fullmatch(rf"({part})(?:\.({part}))?(?:\.({part}))?", text, re.DOTALL)
-    if found is None:
+    match = re.fullmatch(rf"({part})(?:\.({part}))?(?:\.({part}))?", text, re.DOTALL)
+    if match is None:
         return text.split(".")
-    parts = [name for name in found.groups() if name is not None]
+    parts = [name for name in match.groups() if name is not None]
     return [
         name[1:-1].replace(quote * 2, quote) if len(name) > 1 and re.fullmatch(plain, name, re.DOTALL) else name for name in parts
     ]
@@ -89,18 +89,18 @@ BACK_QUOTED: Final = id_codec("`")
 
 
 def _change(text: str, first: bool) -> dict[str, Any]:
-    found = json.loads(text)
-    table = found["table"]
+    change = json.loads(text)
+    table = change["table"]
     columns = [
         {key: column.get(key) for key in _COLUMN_KEYS if key in column or key not in _LATER_KEYS} for column in table["columns"]
     ]
     return {
-        "type": found["type"],
-        "id": table_id(found["id"], '"', first),
+        "type": change["type"],
+        "id": table_id(change["id"], '"', first),
         "defaultCharsetName": table["defaultCharsetName"],
         "primaryKeyColumnNames": table["primaryKeyColumnNames"],
         "columns": columns,
-        **{key: found[key] for key in ("comment",) if key in found},
+        **{key: change[key] for key in ("comment",) if key in change},
     }
 
 
@@ -124,7 +124,7 @@ def _change_text(content: Content) -> str:
 @cache
 def change_codec(text: Codec, first: bool) -> Codec:
     """Return the codec of a table change."""
-    return Kept(Mapped(text, lambda found: _change(found, first), _change_text))
+    return Kept(Mapped(text, lambda json_text: _change(json_text, first), _change_text))
 
 
 OFFSET: Final = Kept(Mapped(TEXT, json.loads, json_bytes_text))

@@ -128,24 +128,24 @@ def _left(table: Codec) -> Struct:
     return Struct.of(("remainingTables", ListOf(table)), ("isTableIdCaseSensitive", BOOL))
 
 
-def _known_id(found: Content, state: Mapping[str, Any]) -> Content:
+def _known_id(table_id: Content, state: Mapping[str, Any]) -> Content:
     """Return an id of two parts. The rest of the state decides whether the first part is the catalog or the schema.
 
     Two parts of Postgres, which alone has the offset ``lsn``, are a schema and a table.
     """
-    if found["schema"] is not None or found["catalog"] is None:
-        return found
+    if table_id["schema"] is not None or table_id["catalog"] is None:
+        return table_id
     tables = [*state["alreadyProcessedTables"], *state.get("remainingTables", ())]
     tables += [entry["tableId"] for entry in (*state["remainingSplits"], *state.get("tableSchemas", ()))]
     tables += [entry["split"]["tableId"] for entry in state["assignedSplits"]]
-    other = found | {"catalog": None, "schema": found["catalog"]}
-    if found in tables or other in tables:
-        return found if found in tables else other
+    shifted = table_id | {"catalog": None, "schema": table_id["catalog"]}
+    if table_id in tables or shifted in tables:
+        return table_id if table_id in tables else shifted
     offsets = [entry["offset"] for entry in state["splitFinishedOffsets"]]
     if any("lsn" in offset for offset in offsets if offset is not None):
-        return other
+        return shifted
     two_parts = [table for table in tables if (table["catalog"] is None) != (table["schema"] is None)]
-    return other if not two_parts or two_parts[0]["catalog"] is None else found
+    return shifted if not two_parts or two_parts[0]["catalog"] is None else table_id
 
 
 def _with_known_id(state: dict[str, Any]) -> Content:
@@ -251,10 +251,10 @@ _FACTORIES: Final = {
 """Factories of offsets whose class is known by its number, which the compiler derives from most classes."""
 
 
-def _factory_content(found: Any) -> Content:
-    if not isinstance(found, JavaInstance):
+def _factory_content(factory: Any) -> Content:
+    if not isinstance(factory, JavaInstance):
         raise TypeError("expected an OffsetFactory")
-    return found.class_name
+    return factory.class_name
 
 
 def _factory_object(content: Content) -> Any:
@@ -319,10 +319,10 @@ def _base_schemas(version: int) -> Codec:
 def _with_known_tables(split: dict[str, Any]) -> Content:
     """Return a split of the log. Its schemas have the parts of ids whose names contain points."""
     ids = [entry["tableId"] for entry in split["tableSchemas"]]
-    known = {(table_text(found, ""), catalog_first(found)): found for found in ids}
+    by_text = {(table_text(table_id, ""), catalog_first(table_id)): table_id for table_id in ids}
     for info in split["finishedSnapshotSplitInfos"]:
-        found = info["tableId"]
-        info["tableId"] = known.get((table_text(found, ""), catalog_first(found)), found)
+        table_id = info["tableId"]
+        info["tableId"] = by_text.get((table_text(table_id, ""), catalog_first(table_id)), table_id)
     return split
 
 

@@ -88,23 +88,23 @@ def unwrapped(state: SourceState, rows: Sequence[Values]) -> tuple[list[Values],
     if state.coordinator is not None:
         current = HYBRID.enumerator.read(state.coordinator.enumerator, state.label).details
     indices = {row[SOURCE_INDEX] for row in rows} | ({current[SOURCE_INDEX]} if current else set())
-    found: list[Values] = []
+    unwrapped_rows: list[Values] = []
     fields: dict[str, pa.Field] = {}
     for index in sorted(indices):
         outer = [row for row in rows if row[SOURCE_INDEX] == index]
         coordinator = CoordinatorState(current[WRAPPED]) if current and current[SOURCE_INDEX] == index else None
         splits = tuple((row[SUBTASK], Versioned(row[WRAPPED_VERSION], row[WRAPPED])) for row in outer)
         inner = SourceState(f"{state.label}, source {index}", splits, coordinator)
-        known = fitting(inner)
-        if len(known) != 1:
-            found += outer
+        connectors = fitting(inner)
+        if len(connectors) != 1:
+            unwrapped_rows += outer
             continue
-        fields |= {f.name: f for f in known[0].fields}
-        rows_inside = decoded(inner, known[0])
-        found += [inside | row for row, inside in zip(outer, rows_inside, strict=False)]
+        fields |= {f.name: f for f in connectors[0].fields}
+        rows_inside = decoded(inner, connectors[0])
+        unwrapped_rows += [inside | row for row, inside in zip(outer, rows_inside, strict=False)]
         of_enumerator = {SOURCE_INDEX: index, VERSION: None, RAW_BYTES: None}
-        found += [inside | of_enumerator for inside in rows_inside[len(outer) :]]
-    return found, list(fields.values())
+        unwrapped_rows += [inside | of_enumerator for inside in rows_inside[len(outer) :]]
+    return unwrapped_rows, list(fields.values())
 
 
 # Changes to the splits inside: a column was changed if it differs from the column in ``raw``.
@@ -139,38 +139,38 @@ def _of_enumerator(base: SourceState | None) -> list[Values]:
 
 def _check_unchanged(row: Values, pending: Sequence[Values], number: int) -> None:
     """Refuse a row without a reader that the enumerator does not have."""
-    differing = [[n for n, v in row.items() if v != known.get(n)] for known in pending]
+    differing = [[n for n, v in row.items() if v != split.get(n)] for split in pending]
     if [] in differing:
         return
-    changed = [n for names, known in zip(differing, pending, strict=True) if _same_split(row, known) for n in names]
-    what = f"{_listed(changed)} was changed" if changed else "the enumerator has no such split"
+    changed = [n for names, split in zip(differing, pending, strict=True) if _same_split(row, split) for n in names]
+    fault = f"{_listed(changed)} was changed" if changed else "the enumerator has no such split"
     raise InvalidRowError(
-        f"row {number}, split {row.get(SPLIT_ID)!r} without a reader: {what}, and the state of a hybrid source's enumerator is "
+        f"row {number}, split {row.get(SPLIT_ID)!r} without a reader: {fault}, and the state of a hybrid source's enumerator is "
         "not written but kept: leave the row as it was read, or out"
     )
 
 
-def _same_split(row: Values, known: Values) -> bool:
-    return all(row.get(name) == known[name] for name in (SPLIT_ID, SOURCE_INDEX))
+def _same_split(row: Values, split: Values) -> bool:
+    return all(row.get(name) == split[name] for name in (SPLIT_ID, SOURCE_INDEX))
 
 
 def _with_changes(row: Values, number: int) -> Values:
     """Return a reader's row without the columns of the split inside, whose changes are written to its bytes."""
-    inner = {f.name for other in sources().values() for f in other.fields} - _OWN_COLUMNS
+    inner = {f.name for connector in sources().values() for f in connector.fields} - _OWN_COLUMNS
     outside = {n: v for n, v in row.items() if n not in inner}
-    given = {n: v for n, v in row.items() if n in inner}
+    inner_values = {n: v for n, v in row.items() if n in inner}
     if any(row.get(n) is None for n in (WRAPPED, WRAPPED_VERSION)):
         return outside  # refused where its columns are checked
     now = Versioned(row[WRAPPED_VERSION], bytes(row[WRAPPED]))
     before = _when_read(row, number)
-    if before is None and not any(v is not None for v in given.values()):
+    if before is None and not any(v is not None for v in inner_values.values()):
         return outside
-    known = fitting(SourceState(f"row {number}", ((0, before or now),), None))
-    connector = known[0] if len(known) == 1 else None
+    connectors = fitting(SourceState(f"row {number}", ((0, before or now),), None))
+    connector = connectors[0] if len(connectors) == 1 else None
     values = _values(connector, before or now, number)
-    changed = [n for n, v in given.items() if v != values.get(n)]
+    changed = [n for n, v in inner_values.items() if v != values.get(n)]
     if before is not None and now != before:
-        if changed and not _agree(connector, now, given, number):
+        if changed and not _agree(connector, now, inner_values, number):
             _refuse(row, number, changed, f"and so was {WRAPPED!r}, which says something else: change one of them only")
         return outside
     if connector is not None and row.get(SPLIT_ID) not in (None, values[SPLIT_ID]):
@@ -178,8 +178,8 @@ def _with_changes(row: Values, number: int) -> Values:
     if not changed:
         return outside
     if before is None:
-        kept = f"keep {VERSION!r} and {RAW_BYTES!r}, which tell what is new"
-        _refuse(row, number, changed, f"as {WRAPPED!r} says something else: {kept}")
+        remedy = f"keep {VERSION!r} and {RAW_BYTES!r}, which tell what is new"
+        _refuse(row, number, changed, f"as {WRAPPED!r} says something else: {remedy}")
     if connector is None or not {*changed} <= {*values}:
         name = "unknown" if connector is None else repr(connector.name)
         _refuse(row, number, changed, f"which the split inside, of the connector {name}, does not have")
@@ -203,11 +203,11 @@ def _values(connector: SourceConnector | None, split: Versioned, number: int) ->
     return connector.splits.read(split, f"row {number}, wrapped") if connector is not None else {}
 
 
-def _agree(connector: SourceConnector | None, split: Versioned, given: Values, number: int) -> bool:
+def _agree(connector: SourceConnector | None, split: Versioned, inner_values: Values, number: int) -> bool:
     if connector is None or connector not in fitting(SourceState(f"row {number}", ((0, split),), None)):
         return False
     values = _values(connector, split, number)
-    return all(v == values.get(n) for n, v in given.items())
+    return all(v == values.get(n) for n, v in inner_values.items())
 
 
 def _written(
@@ -219,8 +219,8 @@ def _written(
     try:
         return connector.splits.write(connector.complete(values), before.version)
     except NO_VALUE as error:
-        given = {n: row[n] for n in changed}
-        _refuse(row, number, changed, f"and can't be written ({error}): {given}")
+        changes = {n: row[n] for n in changed}
+        _refuse(row, number, changed, f"and can't be written ({error}): {changes}")
 
 
 def _refuse(row: Values, number: int, changed: Sequence[str], why: str) -> NoReturn:

@@ -39,9 +39,9 @@ def iceberg_snapshot() -> TypeSerializerSnapshot:
     return SortedMapSerializerSnapshot(_SORTED_MAPS, comparator, [_simple(_LONG), _simple(_BYTES)], 3)
 
 
-def _sorted_content(found: SortedMapSerializerSnapshot) -> Content:
+def _sorted_content(snapshot: SortedMapSerializerSnapshot) -> Content:
     names = {"java.util.Comparators$NaturalOrderComparator": "org.apache.iceberg.types.Comparators.forType(LongType)"}
-    comparator = found.comparator.class_name
+    comparator = snapshot.comparator.class_name
     return {
         "what": (
             f"writeVersionedSnapshot of the serializer of {iceberg.COMMITTER_STATE_NAME} (Java-serialized comparator inside)"

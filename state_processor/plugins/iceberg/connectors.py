@@ -48,8 +48,8 @@ def _pending(content: Content) -> Sequence[SplitListing]:
     return (
         SplitListing(
             "pendingSplits",
-            split=lambda found: found["split"],
-            assignment=lambda found: str(found["status"]),
+            split=lambda listed: listed["split"],
+            assignment=lambda listed: str(listed["status"]),
             entry=entry,
             accepts=lambda assignment: True,
         ),
@@ -133,17 +133,17 @@ def _read_entries(source: DataInput) -> list[Values]:
 
 
 def _write_entries(rows: list[Values], target: DataOutput) -> None:
-    known = {}
+    by_checkpoint = {}
     for row in rows[:1]:
         source = DataInput(bytes(row["raw"]), "raw")
-        known = {entry["checkpointId"]: entry for entry in iceberg.COMMITTER_ELEMENT.read(source)["entries"]}
-    kept = [known.get(row[_CHECKPOINT]) for row in rows]
-    for row, entry in zip(rows, kept, strict=True):
+        by_checkpoint = {entry["checkpointId"]: entry for entry in iceberg.COMMITTER_ELEMENT.read(source)["entries"]}
+    entries = [by_checkpoint.get(row[_CHECKPOINT]) for row in rows]
+    for row, entry in zip(rows, entries, strict=True):
         if entry is None or any(row[name] != value for name, value in _entry_row(entry).items()):
             raise InvalidRowError(
                 f"files of checkpoint {row[_CHECKPOINT]}: files to commit can be left out; they can't be added or changed"
             )
-    iceberg.COMMITTER_ELEMENT.write({"entries": kept}, target)
+    iceberg.COMMITTER_ELEMENT.write({"entries": entries}, target)
 
 
 FILES_COMMITTER: Final = SinkConnector(

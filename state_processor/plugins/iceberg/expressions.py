@@ -36,7 +36,7 @@ _SIZED: Final = {f"{TRANSFORMS}.Bucket": ("bucket", "numBuckets"), f"{TRANSFORMS
 # Objects to JSON
 
 
-def transform_text(found: Any) -> str:
+def transform_text(transform: Any) -> str:
     """Return the text of a transform.
 
     Raises
@@ -44,16 +44,16 @@ def transform_text(found: Any) -> str:
     UnsupportedFormatError
         Its class is unknown.
     """
-    name = class_name(found)
+    name = class_name(transform)
     for prefix, (text, field) in _SIZED.items():
         if name == prefix or name.startswith(f"{prefix}$"):
-            return f"{text}[{found.get(field)}]"
+            return f"{text}[{transform.get(field)}]"
     if name not in _NAMED:
         raise UnsupportedFormatError(f"partition transforms of {name} are not known")
     return _NAMED[name]
 
 
-def expression_json(found: Any) -> Content:
+def expression_json(expression: Any) -> Content:
     """Return the JSON of an expression: true or false, a predicate, or a combination of expressions.
 
     Raises
@@ -61,39 +61,39 @@ def expression_json(found: Any) -> Content:
     UnsupportedFormatError
         A class of the expression is unknown.
     """
-    name = class_name(found)
+    name = class_name(expression)
     if name == _CONSTANT:
-        return bool(unboxed(found.get("trueOrFalse")))
+        return bool(unboxed(expression.get("trueOrFalse")))
     if name in _PAIRS:
-        sides = {side: expression_json(found.get(side)) for side in ("left", "right")}
+        sides = {side: expression_json(expression.get(side)) for side in ("left", "right")}
         return {"type": _PAIRS[name], **sides}
     if name == _NOT:
-        return {"type": "not", "child": expression_json(found.get("child"))}
+        return {"type": "not", "child": expression_json(expression.get("child"))}
     if name != _PREDICATE:
         raise UnsupportedFormatError(f"expressions of {name} are not known")
-    kind = found.get("op").constant.lower().replace("_", "-")
-    json = {"type": kind, "term": _term(found.get("term"))}
-    literals = found.get("literals")
+    kind = expression.get("op").constant.lower().replace("_", "-")
+    json = {"type": kind, "term": _term(expression.get("term"))}
+    literals = expression.get("literals")
     if literals is None:
         return json
     values = [_literal(literal) for literal in elements(literals)]
     return json | ({"values": values} if kind in _SETS else {"value": values[0]})
 
 
-def _term(found: Any) -> Content:
-    name = class_name(found)
+def _term(term: Any) -> Content:
+    name = class_name(term)
     if name == _REFERENCE:
-        return found.get("name")
+        return term.get("name")
     if name == f"{EXPRESSIONS}.UnboundTransform":
-        return {"type": "transform", "transform": transform_text(found.get("transform")), "term": found.get("ref").get("name")}
+        return {"type": "transform", "transform": transform_text(term.get("transform")), "term": term.get("ref").get("name")}
     raise UnsupportedFormatError(f"terms of {name} are not known")
 
 
-def _literal(found: Any) -> Content:
-    name = class_name(found)
+def _literal(literal: Any) -> Content:
+    name = class_name(literal)
     if name.endswith(_BYTES):
-        return array_bytes(found.get("bytes")).hex().upper()
-    value = found.get("value")
+        return array_bytes(literal.get("bytes")).hex().upper()
+    value = literal.get("value")
     if not isinstance(value, JavaInstance):
         return value
     if value.class_name not in SCALARS:
@@ -127,26 +127,26 @@ _OF_NULL: Final = {
 """The tests of a null, which Iceberg sorts before all values."""
 
 
-def residual_of(json: Content, known: Mapping[str, Any]) -> Content:
+def residual_of(json: Content, partition: Mapping[str, Any]) -> Content:
     """Return the rest of a filter in a partition.
 
     Parameters
     ----------
     json
         The filter.
-    known
+    partition
         The values of columns that are the same in all rows of the partition. Filters on other columns stay.
     """
     if isinstance(json, bool):
         return json
     kind = json["type"]
     if kind == "not":
-        return _negated(residual_of(json["child"], known))
+        return _negated(residual_of(json["child"], partition))
     if kind in _PAIRS.values():
-        return _combined(kind, residual_of(json["left"], known), residual_of(json["right"], known))
-    if not isinstance(json["term"], str) or json["term"] not in known:
+        return _combined(kind, residual_of(json["left"], partition), residual_of(json["right"], partition))
+    if not isinstance(json["term"], str) or json["term"] not in partition:
         return json
-    value = known[json["term"]]
+    value = partition[json["term"]]
     if value is None:
         return _OF_NULL.get(kind, json)
     return _TESTS[kind](value, json.get("values", json.get("value")))
@@ -158,13 +158,13 @@ def _negated(json: Content) -> Content:
     return json["child"] if json["type"] == "not" else {"type": "not", "child": json}
 
 
-def _combined(kind: str, left: Content, right: Content) -> Content:
+def _combined(kind: str, first: Content, right: Content) -> Content:
     decides = kind == "or"
-    if left is decides or right is decides:
+    if first is decides or right is decides:
         return decides
-    if isinstance(left, bool):
+    if isinstance(first, bool):
         return right
-    return left if isinstance(right, bool) else {"type": kind, "left": left, "right": right}
+    return first if isinstance(right, bool) else {"type": kind, "left": first, "right": right}
 
 
 # JSON to objects

@@ -40,7 +40,7 @@ _PART: Final = f"{ICEBERG}.BaseFileScanTask$SplitScanTask"
 
 
 def _file_json(content: Mapping[str, Any], partition: Sequence[Content]) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+    described: dict[str, Any] = {
         "spec-id": content["specId"],
         "content": content["content"].lower().replace("_", "-"),
         "file-path": content["location"],
@@ -52,37 +52,38 @@ def _file_json(content: Mapping[str, Any], partition: Sequence[Content]) -> dict
     for key, name in _KEYED.items():
         if (values := content[name]) is not None:
             texts = [value.upper() if isinstance(value, str) else value for value in values.values()]
-            shown[key] = {"keys": [*map(int, values)], "values": texts}
+            described[key] = {"keys": [*map(int, values)], "values": texts}
     if content["keyMetadata"] is not None:
-        shown["key-metadata"] = content["keyMetadata"].upper()
+        described["key-metadata"] = content["keyMetadata"].upper()
     numbered = content["content"] == "DATA" and "firstRowId" in content
     left_out = () if numbered else ("data-sequence-number",)
-    return shown | {key: content[n] for key, n in _PLAIN.items() if content.get(n) is not None and key not in left_out}
+    return described | {key: content[n] for key, n in _PLAIN.items() if content.get(n) is not None and key not in left_out}
 
 
-def _file_of_json(found: Mapping[str, Any]) -> dict[str, Any]:
-    kind = "GenericDataFile" if found["content"] == "data" else "GenericDeleteFile"
-    metadata = found.get("key-metadata")
+def _file_of_json(fields: Mapping[str, Any]) -> dict[str, Any]:
+    kind = "GenericDataFile" if fields["content"] == "data" else "GenericDeleteFile"
+    metadata = fields.get("key-metadata")
     keyed = {
         name: {
-            str(k): v.lower() if isinstance(v, str) else v for k, v in zip(found[key]["keys"], found[key]["values"], strict=True)
+            str(k): v.lower() if isinstance(v, str) else v
+            for k, v in zip(fields[key]["keys"], fields[key]["values"], strict=True)
         }
-        if key in found
+        if key in fields
         else None
         for key, name in _KEYED.items()
     }
     return {
         "class": f"{ICEBERG}.{kind}",
-        "content": found["content"].upper().replace("-", "_"),
-        "location": found["file-path"],
-        "format": found["file-format"].upper(),
-        "specId": found["spec-id"],
-        "recordCount": found["record-count"],
-        "fileSizeInBytes": found["file-size-in-bytes"],
+        "content": fields["content"].upper().replace("-", "_"),
+        "location": fields["file-path"],
+        "format": fields["file-format"].upper(),
+        "specId": fields["spec-id"],
+        "recordCount": fields["record-count"],
+        "fileSizeInBytes": fields["file-size-in-bytes"],
         "keyMetadata": None if metadata is None else metadata.lower(),
-        "partition": found["partition"],
+        "partition": fields["partition"],
         **keyed,
-        **{name: found.get(key) for key, name in _PLAIN.items()},
+        **{name: fields.get(key) for key, name in _PLAIN.items()},
     }
 
 
@@ -91,24 +92,24 @@ def _columns(schema: Mapping[str, Any]) -> dict[int, tuple[str, Any]]:
     return {column["id"]: (column["name"], column["type"]) for column in schema["fields"]}
 
 
-def _residual(found: JavaInstance, spec: Mapping[str, Any], schema: Mapping[str, Any], partition: Sequence[Any]) -> Content:
-    json = expression_json(found.get("expr"))
-    if class_name(found) == _UNPARTITIONED:
+def _residual(residuals: JavaInstance, spec: Mapping[str, Any], schema: Mapping[str, Any], partition: Sequence[Any]) -> Content:
+    json = expression_json(residuals.get("expr"))
+    if class_name(residuals) == _UNPARTITIONED:
         return json
-    if class_name(found) != f"{EXPRESSIONS}.ResidualEvaluator":
-        raise UnsupportedFormatError(f"residuals of {class_name(found)} are not known")
+    if class_name(residuals) != f"{EXPRESSIONS}.ResidualEvaluator":
+        raise UnsupportedFormatError(f"residuals of {class_name(residuals)} are not known")
     columns = _columns(schema)
-    known = {
+    values = {
         columns[field["source-id"]][0]: value
         for field, value in zip(spec["fields"], partition, strict=True)
         if field["transform"] == "identity" and field["source-id"] in columns
     }
-    return residual_of(json, known)
+    return residual_of(json, values)
 
 
-def _partition_json(found: JavaInstance) -> list[Content]:
+def _partition_json(file: JavaInstance) -> list[Content]:
     """Return the values of a file's partition as JSON has them: dates as text."""
-    partition = found.get("partitionData")
+    partition = file.get("partitionData")
     fields = partition.get("partitionType").get("fields")
     values = [unboxed(value) for value in partition.get("data")]
     return [_value_json(value, field.get("type")) for value, field in zip(values, fields, strict=True)]
@@ -136,13 +137,15 @@ def _timestamp(micros: int) -> str:
     return text.rstrip("0") if "." in text else text
 
 
-def _task_json(found: JavaInstance) -> str:
-    whole = found.get("fileScanTask") if class_name(found) == _PART else found
+def _task_json(task_object: JavaInstance) -> str:
+    whole = task_object.get("fileScanTask") if class_name(task_object) == _PART else task_object
     if class_name(whole) != f"{ICEBERG}.BaseFileScanTask":
         raise UnsupportedFormatError(f"tasks of the class {class_name(whole)} are not known")
     file = file_content(whole.get("file"))
     schema, spec = json.loads(whole.get("schemaString")), json.loads(whole.get("specString"))
-    start, length = (found.get("offset"), found.get("len")) if found is not whole else (0, file["fileSizeInBytes"])
+    start, length = (
+        (task_object.get("offset"), task_object.get("len")) if task_object is not whole else (0, file["fileSizeInBytes"])
+    )
     task = {
         "task-type": "file-scan-task",
         "schema": schema,
@@ -184,24 +187,24 @@ class _TaskObjects:
         InvalidRowError
             The table has partitions: their specification can't be written.
         """
-        found = json.loads(text)
-        if found["spec"]["fields"]:
+        fields = json.loads(text)
+        if fields["spec"]["fields"]:
             raise InvalidRowError("version 1 of a split is written for tables without partitions only: use a later version")
-        key = json_text({name: value for name, value in found.items() if name not in ("start", "length")})
+        key = json_text({name: value for name, value in fields.items() if name not in ("start", "length")})
         if key not in self._whole:
-            self._whole[key] = self._task_of(found)
-        if (found["start"], found["length"]) == (0, found["data-file"]["file-size-in-bytes"]):
+            self._whole[key] = self._task_of(fields)
+        if (fields["start"], fields["length"]) == (0, fields["data-file"]["file-size-in-bytes"]):
             return self._whole[key]
-        return JavaInstance(_PART, {"len": found["length"], "offset": found["start"], "fileScanTask": self._whole[key]})
+        return JavaInstance(_PART, {"len": fields["length"], "offset": fields["start"], "fileScanTask": self._whole[key]})
 
-    def _task_of(self, found: Mapping[str, Any]) -> JavaInstance:
+    def _task_of(self, task_fields: Mapping[str, Any]) -> JavaInstance:
         """Return the object of a task for a whole file."""
         fields = {
-            "file": self._files.file(_file_of_json(found["data-file"])),
-            "residuals": self._residual(found),
-            "schemaString": JavaText(json_text(found["schema"])),
-            "specString": JavaText(json_text(found["spec"])),
-            "deletes": JavaArray(DELETES, [self._files.file(_file_of_json(deleted)) for deleted in found["delete-files"]]),
+            "file": self._files.file(_file_of_json(task_fields["data-file"])),
+            "residuals": self._residual(task_fields),
+            "schemaString": JavaText(json_text(task_fields["schema"])),
+            "specString": JavaText(json_text(task_fields["spec"])),
+            "deletes": JavaArray(DELETES, [self._files.file(_file_of_json(deleted)) for deleted in task_fields["delete-files"]]),
         }
         return JavaInstance(f"{ICEBERG}.BaseFileScanTask", fields)
 
@@ -218,11 +221,11 @@ class _TaskObjects:
 def first_split(task: Callable[[str], Content], text: Callable[[Content], str]) -> Codec:
     """Return the codec of splits as Java objects; ``task`` and ``text`` convert the text of a task to its content and back."""
 
-    def to_content(found: JavaInstance) -> Content:
-        if class_name(found) != f"{ICEBERG}.flink.source.split.IcebergSourceSplit":
-            raise UnsupportedFormatError(f"expected an IcebergSourceSplit, found {class_name(found)}")
-        tasks = [task(_task_json(inner)) for inner in found.get("task").get("tasks")]
-        return {"fileOffset": found.get("fileOffset"), "recordOffset": found.get("recordOffset"), "tasks": tasks}
+    def to_content(split: JavaInstance) -> Content:
+        if class_name(split) != f"{ICEBERG}.flink.source.split.IcebergSourceSplit":
+            raise UnsupportedFormatError(f"expected an IcebergSourceSplit, found {class_name(split)}")
+        tasks = [task(_task_json(inner)) for inner in split.get("task").get("tasks")]
+        return {"fileOffset": split.get("fileOffset"), "recordOffset": split.get("recordOffset"), "tasks": tasks}
 
     def to_object(content: Content) -> JavaInstance:
         objects = _TaskObjects()

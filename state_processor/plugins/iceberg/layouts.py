@@ -100,13 +100,13 @@ _ONE_MANIFEST: Final = _JOB + Struct.of(("manifest", BYTES))
 
 def _task(text: str) -> Content:
     """Return a task as its text, and what most readers look for in it."""
-    found = json.loads(text)
+    fields = json.loads(text)
     return {
         "json": text,
-        "location": found["data-file"]["file-path"],
-        "start": found["start"],
-        "length": found["length"],
-        "deletes": len(found.get("delete-files", ())),
+        "location": fields["data-file"]["file-path"],
+        "start": fields["start"],
+        "length": fields["length"],
+        "deletes": len(fields.get("delete-files", ())),
     }
 
 
@@ -132,8 +132,8 @@ _POSITION_VERSION: Final = 1
 _VERSIONED_POSITION: Final = OptionalOf(Struct.of((None, Constant(INT, _POSITION_VERSION)), ("position", Framed(_POSITION))))
 
 
-def _flat_position(found: Content) -> Content:
-    position = found["position"] if found is not None else None
+def _flat_position(content: Content) -> Content:
+    position = content["position"] if content is not None else None
     return {"lastEnumeratedPosition": position, "positionVersion": _POSITION_VERSION}
 
 

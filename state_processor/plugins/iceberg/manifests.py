@@ -86,10 +86,10 @@ class _Manifest:
         text = source.read_utf()
         stream = io.BytesIO(source.read_bytes(source.remaining))
         with foreign_errors(f"{source.source}, offset {start}: Avro record of a manifest"):
-            found: Any = fastavro.schemaless_reader(stream, _parsed(text), None)
-        left = len(stream.getvalue()) - stream.tell()
-        source.position -= left
-        return _hex(found)
+            content: Any = fastavro.schemaless_reader(stream, _parsed(text), None)
+        unread = len(stream.getvalue()) - stream.tell()
+        source.position -= unread
+        return _hex(content)
 
     def write(self, content: Content, target: DataOutput) -> None:
         target.write_bytes(_MAGIC)

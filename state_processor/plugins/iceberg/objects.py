@@ -39,44 +39,44 @@ from state_processor.plugins.iceberg.classes import (
 # Reading
 
 
-def _counts(found: Any) -> Content:
-    if found is None:
+def _counts(counts: Any) -> Content:
+    if counts is None:
         return None
-    objects = [element.get("value") for element in found.annotations[1:]]
+    objects = [element.get("value") for element in counts.annotations[1:]]
     return {str(key): value for key, value in zip(objects[::2], objects[1::2], strict=True)}
 
 
-def _bounds(found: Any) -> Content:
-    if found is None:
+def _bounds(bounds: Any) -> Content:
+    if bounds is None:
         return None
-    values = [None if value is None else array_bytes(value).hex() for value in found.get("values")]
-    return {str(key): value for key, value in zip(found.get("keys"), values, strict=True)}
+    values = [None if value is None else array_bytes(value).hex() for value in bounds.get("values")]
+    return {str(key): value for key, value in zip(bounds.get("keys"), values, strict=True)}
 
 
-def unboxed(found: Any) -> Content:
+def unboxed(boxed: Any) -> Content:
     """Return the value of a boxed number; other values are returned unchanged."""
-    return found.get("value") if isinstance(found, JavaInstance) else found
+    return boxed.get("value") if isinstance(boxed, JavaInstance) else boxed
 
 
-def file_content(found: JavaInstance) -> dict[str, Any]:
+def file_content(file: JavaInstance) -> dict[str, Any]:
     """Return the content of a data file or a delete file."""
-    metadata = found.get("keyMetadata")
+    metadata = file.get("keyMetadata")
     return {
-        "class": found.class_name,
-        "content": found.get("content").constant,
-        "location": found.get("filePath"),
-        "format": found.get("format").constant,
-        "specId": found.get("partitionSpecId"),
-        "recordCount": unboxed(found.get("recordCount")),
-        "fileSizeInBytes": found.get("fileSizeInBytes"),
-        **{name: _counts(found.get(name)) for name in _COUNTS},
+        "class": file.class_name,
+        "content": file.get("content").constant,
+        "location": file.get("filePath"),
+        "format": file.get("format").constant,
+        "specId": file.get("partitionSpecId"),
+        "recordCount": unboxed(file.get("recordCount")),
+        "fileSizeInBytes": file.get("fileSizeInBytes"),
+        **{name: _counts(file.get(name)) for name in _COUNTS},
         "keyMetadata": None if metadata is None else array_bytes(metadata).hex(),
-        "splitOffsets": found.get("splitOffsets"),
-        "equalityFieldIds": found.get("equalityIds"),
-        "sortOrderId": unboxed(found.get("sortOrderId")),
-        **{name: _bounds(found.get(name)) for name in _BOUND_NAMES},
-        "partition": [unboxed(value) for value in found.get("partitionData").get("data")],
-        **{name: value for name in _LATER if (value := unboxed(found.fields.get(name))) is not None},
+        "splitOffsets": file.get("splitOffsets"),
+        "equalityFieldIds": file.get("equalityIds"),
+        "sortOrderId": unboxed(file.get("sortOrderId")),
+        **{name: _bounds(file.get(name)) for name in _BOUND_NAMES},
+        "partition": [unboxed(value) for value in file.get("partitionData").get("data")],
+        **{name: value for name in _LATER if (value := unboxed(file.fields.get(name))) is not None},
     }
 
 
@@ -102,10 +102,10 @@ _RESULTS: Final[Mapping[str, tuple[str, bool]]] = {
 """The arrays of a result: their class, and whether they hold files."""
 
 
-def _result_content(found: JavaInstance) -> Content:
-    if class_name(found) != f"{ICEBERG}.io.WriteResult":
-        raise UnsupportedFormatError(f"expected a WriteResult, found {class_name(found)}")
-    return {name: [file_content(file) if files else file for file in found.get(name)] for name, (_, files) in _RESULTS.items()}
+def _result_content(result: JavaInstance) -> Content:
+    if class_name(result) != f"{ICEBERG}.io.WriteResult":
+        raise UnsupportedFormatError(f"expected a WriteResult, found {class_name(result)}")
+    return {name: [file_content(file) if files else file for file in result.get(name)] for name, (_, files) in _RESULTS.items()}
 
 
 # Writing
@@ -135,8 +135,8 @@ class FileObjects:
     def counts(self, content: Content) -> JavaInstance | None:
         if content is None:
             return None
-        for known, written in self._maps:
-            if known == content:
+        for stored_content, written in self._maps:
+            if stored_content == content:
                 return written
         capacity = 16
         while len(content) > capacity * 3 // 4:
@@ -144,9 +144,9 @@ class FileObjects:
         elements: list[Any] = [capacity.to_bytes(4, "big") + len(content).to_bytes(4, "big")]
         for key, value in content.items():
             elements += [self.box("Integer", int(key)), self.box("Long", value)]
-        found = JavaInstance("java.util.HashMap", {"loadFactor": 0.75, "threshold": capacity * 3 // 4}, elements)
-        self._maps.append((content, found))
-        return found
+        java_map = JavaInstance("java.util.HashMap", {"loadFactor": 0.75, "threshold": capacity * 3 // 4}, elements)
+        self._maps.append((content, java_map))
+        return java_map
 
     @staticmethod
     def bounds(content: Content) -> JavaInstance | None:

@@ -147,12 +147,13 @@ def _read_wrapped(source: DataInput) -> list[Values]:
 
 def _write_wrapped(rows: list[Values], target: DataOutput) -> None:
     content = _WRAPPED.read(_raw(rows[0]))
-    known = {entry["identifier"]: entry for entry in content[_ENTRIES]}
-    unknown = [row[TABLE] for row in rows if row[TABLE] not in known]
+    by_table = {entry["identifier"]: entry for entry in content[_ENTRIES]}
+    unknown = [row[TABLE] for row in rows if row[TABLE] not in by_table]
     if unknown:
-        raise InvalidRowError(f"table {unknown[0]!r} is not in the committable; expected one of {', '.join(map(repr, known))}")
+        raise InvalidRowError(f"table {unknown[0]!r} is not in the committable; expected one of {', '.join(map(repr, by_table))}")
     entries = [
-        known[row[TABLE]] | {"manifestCommittable": changed_content(_COMMITTED, known[row[TABLE]]["manifestCommittable"], row)}
+        by_table[row[TABLE]]
+        | {"manifestCommittable": changed_content(_COMMITTED, by_table[row[TABLE]]["manifestCommittable"], row)}
         for row in rows
     ]
     _WRAPPED.write(content | {_ENTRIES: entries}, target)

@@ -223,10 +223,10 @@ _MESSAGES_OF_MANIFEST: Final = {5: range(11, 14), 4: range(7, 12), 3: range(1, 8
 
 
 def _of_release(version: int) -> Codec:
-    known = _MESSAGES_OF_MANIFEST[version]
+    versions = _MESSAGES_OF_MANIFEST[version]
 
     def checked(content: Content) -> Content:
-        if content["commitMessageVersion"] not in known:
+        if content["commitMessageVersion"] not in versions:
             raise InvalidRowError(
                 f"commit messages of version {content['commitMessageVersion']} are not written in a manifest of version {version}"
             )

@@ -49,11 +49,11 @@ def _message_part(name: str, key: str) -> Part:
         return (content[_ID] or {}).get(key)
 
     def put(content: Content, value: Any) -> None:
-        known = content[_ID] or {"partition": content["partition"]["partitionId"], "batchIndex": -1, "batchSize": 0}
-        found = {"ledgerId": 0, "entryId": 0} | known | {key: value}
-        nothing = found["ledgerId"] is None or found["entryId"] is None
-        content[_ID] = None if nothing else found
-        content[_BYTES] = None if nothing else pulsar.message_bytes(found)
+        stored = content[_ID] or {"partition": content["partition"]["partitionId"], "batchIndex": -1, "batchSize": 0}
+        message = {"ledgerId": 0, "entryId": 0} | stored | {key: value}
+        nothing = message["ledgerId"] is None or message["entryId"] is None
+        content[_ID] = None if nothing else message
+        content[_BYTES] = None if nothing else pulsar.message_bytes(message)
 
     return Part(pa.field(name, pa.int64()), take, put)
 
@@ -125,10 +125,10 @@ def consumer_topic(element: Mapping[str, Any]) -> Values:
     an option of the new source, and not part of its splits.
     """
     topic, message = element["f0"], element["f1"]
-    found = _OF_PARTITION.fullmatch(topic["topic"])
+    match = _OF_PARTITION.fullmatch(topic["topic"])
     span = topic["range"] or _ALL_KEYS
     ranges = [{name: span[name] for name in _ALL_KEYS}]
-    partition = {"topic": found[1] if found else topic["topic"], "partitionId": int(found[2]) if found else -1}
+    partition = {"topic": match[1] if match else topic["topic"], "partitionId": int(match[2]) if match else -1}
     return dict.fromkeys(f.name for f in _PULSAR.fields) | {
         SPLIT_ID: _split_id({"partition": {**partition, "ranges": ranges}}),
         "topic": partition["topic"],

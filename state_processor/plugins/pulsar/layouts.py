@@ -51,11 +51,11 @@ _CURSORS: Final = described(
 )
 
 
-def _cursor_content(found: Any) -> Content:
-    if not isinstance(found, JavaInstance):
+def _cursor_content(cursor: Any) -> Content:
+    if not isinstance(cursor, JavaInstance):
         raise TypeError("expected a StopCursor")
-    plain = {name: value for name, value in found.fields.items() if not isinstance(value, JavaInstance | list)}
-    return {"class": found.class_name} | plain
+    plain = {name: value for name, value in cursor.fields.items() if not isinstance(value, JavaInstance | list)}
+    return {"class": cursor.class_name} | plain
 
 
 def _cursor_object(content: Content) -> Any:
@@ -78,13 +78,13 @@ _VARINT: Final = 0
 def message_id(text: str) -> dict[str, Any] | None:
     """Return the fields of an id, or ``None`` where it has others."""
     source = DataInput(bytes.fromhex(text), "message id")
-    found: dict[str, Any] = dict(_ID_DEFAULTS)
+    fields: dict[str, Any] = dict(_ID_DEFAULTS)
     while not source.at_end():
         tag = read_varint(source)
         if tag & 7 != _VARINT or tag >> 3 not in _ID_FIELDS:
             return None
-        found[_ID_FIELDS[tag >> 3]] = signed(read_varint(source))
-    return found
+        fields[_ID_FIELDS[tag >> 3]] = signed(read_varint(source))
+    return fields
 
 
 def message_bytes(content: Mapping[str, Any]) -> str:
@@ -122,7 +122,7 @@ def _partition(version: int) -> Struct:
     span = Struct.of(("start", INT), ("end", INT))
     begin = Struct.of(("topic", UTF), ("partitionId", INT))
     if version == 0:
-        return begin + Struct.of(("ranges", Mapped(span, lambda found: [found], _only)))
+        return begin + Struct.of(("ranges", Mapped(span, lambda range_: [range_], _only)))
     ranges = begin + Struct.of(("ranges", ListOf(span)))
     return ranges + Struct.of(("subscriptionMode", INT)) if version == 1 else ranges
 

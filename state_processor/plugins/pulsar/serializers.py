@@ -44,9 +44,9 @@ class TopicSubscriptionSerializer(SimpleSerializer):
         topic = _read_text(source)
         start = source.position
         data = source.read_bytes(source.read_count("bytes", 1), "range")
-        found = read_java_object(DataInput(data, f"{source.source}, range at offset {start}")).content
+        range_ = read_java_object(DataInput(data, f"{source.source}, range at offset {start}")).content
         name = _read_text(source)
-        return {"topic": topic, "range": _span(source, start, data, found), "subscription_name": name or None}
+        return {"topic": topic, "range": _span(source, start, data, range_), "subscription_name": name or None}
 
     def write(self, value: dict[str, Any], target: DataOutput) -> None:
         _write_text(value["topic"], target)
@@ -65,12 +65,12 @@ class TopicSubscriptionSerializer(SimpleSerializer):
         return pa.struct([("topic", pa.string()), ("range", span), ("subscription_name", pa.string())])
 
 
-def _span(source: DataInput, start: int, data: bytes, found: Any) -> dict[str, int] | None:
-    if found is None:
+def _span(source: DataInput, start: int, data: bytes, range_: Any) -> dict[str, int] | None:
+    if range_ is None:
         return None
-    if class_name(found) != _RANGE or [len(part) for part in found.annotations] != [_SPAN.size]:
-        raise source.corrupt(f"expected a {_RANGE}, found {class_name(found)}", start)
-    first, last = _SPAN.unpack(found.annotations[0])
+    if class_name(range_) != _RANGE or [len(part) for part in range_.annotations] != [_SPAN.size]:
+        raise source.corrupt(f"expected a {_RANGE}, found {class_name(range_)}", start)
+    first, last = _SPAN.unpack(range_.annotations[0])
     (uid,) = struct.unpack_from(">q", data, _UID_AT)
     return {"start": first, "end": last, "serial_version_uid": uid}
 
@@ -100,16 +100,16 @@ class MessageIdSerializer(SimpleSerializer):
 
     def read(self, source: DataInput) -> dict[str, Any]:
         data = source.read_bytes(source.read_count("bytes", 1), "message id")
-        found: dict[str, Any] = dict.fromkeys((*_FIELDS.values(), _OTHER))
+        fields: dict[str, Any] = dict.fromkeys((*_FIELDS.values(), _OTHER))
         inner = DataInput(data, f"{source.source}, message id")
         while not inner.at_end():
             start = inner.position
             tag = read_varint(inner)
             if tag & 7 or tag >> 3 not in _FIELDS:
-                found[_OTHER] = data[start:]
+                fields[_OTHER] = data[start:]
                 break
-            found[_FIELDS[tag >> 3]] = signed(read_varint(inner))
-        return found
+            fields[_FIELDS[tag >> 3]] = signed(read_varint(inner))
+        return fields
 
     def write(self, value: dict[str, Any], target: DataOutput) -> None:
         data = DataOutput()
