@@ -41,7 +41,7 @@ def state_batches(
         Arguments of the command.
     operator, state
         As for :func:`state_processor.arrow.read_state`.
-    **more
+    **options_of_read
         More options of reading.
     """
     shape = {"columns": getattr(options, "columns", None), "kind": options.kind}

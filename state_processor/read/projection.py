@@ -44,7 +44,7 @@ class Projection:
     ----------
     given
         The schema of the batches.
-    wanted
+    target
         Columns, order and types to deliver.
 
     Raises

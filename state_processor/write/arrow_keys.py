@@ -38,7 +38,7 @@ def shared_key_numbers(
 
     Parameters
     ----------
-    one, other
+    left_columns, right_columns
         The columns of both tables.
     matching_nulls
         The positions of columns where null equals null.

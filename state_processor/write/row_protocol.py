@@ -96,7 +96,7 @@ class Rows(OperatorRows, Protocol):
         ----------
         name
             The name of the column with the numbers.
-        key, others, other_key
+        key, opposite, other_key
             The columns of the key, the other rows, and the columns of their key.
         matching_nulls
             The positions in the key where null equals null; else null equals nothing.
