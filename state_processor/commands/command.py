@@ -28,36 +28,16 @@ Argument = Callable[[Any], object]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    help
-        What it shows or makes, as a noun phrase.
-    description
-        What it does.
-    arguments
-        Its arguments, in the order of its help.
-    run
-        The function.
-    python
-        Functions and methods that do the same in Python; empty if none does.
-    fails
-        When its answer is no, and its exit code 1; empty if it does not have an answer for scripts.
-    unchecked
-        When its exit code is 3; empty if its answers are yes and no.
-    """
+    """A command."""
 
     name: str
-    help: str
-    description: str
-    arguments: tuple[Argument, ...]
-    run: Run
-    python: tuple[str, ...]
-    fails: str = ""
-    unchecked: str = ""
+    help: str  # what it shows or makes, as a noun phrase
+    description: str  # what it does
+    arguments: tuple[Argument, ...]  # its arguments, in the order of its help
+    run: Run  # the function
+    python: tuple[str, ...]  # functions and methods that do the same in Python; empty if none does
+    fails: str = ""  # when its answer is no, and its exit code 1; empty if it does not have an answer for scripts
+    unchecked: str = ""  # when its exit code is 3; empty if its answers are yes and no
 
     def add_to(self, commands: Any) -> None:
         """Add the command to the parsers of the command line."""
@@ -190,13 +170,7 @@ def _whole(text: str) -> int:
 
 
 def pairs(flag: str, form: str, operands: Iterable[str]) -> dict[str, str]:
-    """Return the operands of a flag, such as ``NAME=VALUE``, as a mapping.
-
-    Raises
-    ------
-    OptionError
-        If one has another form.
-    """
+    """Return the operands of a flag, such as ``NAME=VALUE``, as a mapping."""
     parts = [text.partition("=") for text in operands]
     if not all(name and equals for name, equals, _ in parts):
         raise OptionError(f"{flag}: expected {form}")

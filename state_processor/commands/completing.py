@@ -47,11 +47,6 @@ def script(parser: argparse.ArgumentParser, shell: str) -> str:
     """Return the script that completes commands in a shell.
 
     Only names of a snapshot start a process of Python. In tcsh they are not completed.
-
-    Raises
-    ------
-    OptionError
-        If the package shtab is not installed.
     """
     shtab = require("shtab", "completion", "scripts that complete commands")
     for action in _actions(parser):

@@ -15,13 +15,7 @@ STANDARD_OUTPUT: Final = "-"
 
 
 def check_new(path: str) -> None:
-    """Check that a file can be created; call this before reading its content.
-
-    Raises
-    ------
-    WriteError
-        If the path is a URL or exists, or its directory does not exist.
-    """
+    """Check that a file can be created; call this before reading its content."""
     if not Location.parse(path).is_local:
         raise WriteError(f"{path}: only local files are written; write a local file and copy it")
     if os.path.lexists(path):
@@ -33,13 +27,7 @@ def check_new(path: str) -> None:
 
 @contextmanager
 def new_file(path: str) -> Iterator[Any]:
-    """Create a file. It has a temporary name until the block ends; it is removed if the block fails.
-
-    Raises
-    ------
-    WriteError
-        As for :func:`check_new`, or if the file system refuses the file.
-    """
+    """Create a file. It has a temporary name until the block ends; it is removed if the block fails."""
     check_new(path)
     local = Location.parse(path).path
     partial = os.path.join(os.path.dirname(local), f".state-processor-{uuid4().hex}.part")

@@ -77,16 +77,8 @@ def rewriting(
 ) -> Callable[[Change], Command]:
     """Return a decorator that makes a command of a change: the command writes a changed copy of a savepoint.
 
-    Parameters
-    ----------
-    name, text
-        The name of the command, and a noun phrase about the copy.
-    *arguments
-        Its own arguments.
-    python
-        Functions and methods that do the same in Python.
-    formats
-        The arguments that choose the format of the copy.
+    ``name`` and ``text``: the name of the command, and a noun phrase about the copy. ``*arguments``: its own arguments.
+    ``python``: functions and methods that do the same in Python. ``formats``: the arguments that choose the format of the copy.
     """
 
     def decorate(change: Change) -> Command:

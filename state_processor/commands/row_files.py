@@ -29,23 +29,8 @@ FLAGS: Final = ("--rows", "--rows-format")
 def read_rows(path: str, form: str | None, types: Mapping[str, pa.DataType]) -> pa.Table:
     """Read the rows of a CSV, JSON, Parquet or Arrow file.
 
-    Parameters
-    ----------
-    path
-        The file; ``-`` for standard input.
-    form
-        The format, if the name of the file does not have its suffix.
-    types
-        Types of columns, for formats that have text in place of them: times, bytes, and nested values as JSON.
-
-    Raises
-    ------
-    MissingFileError
-        If the file can't be read.
-    OptionError
-        If its format is not known.
-    InvalidRowError
-        If it is not a file of this format, or a value is not one of the column's type.
+    ``path``: the file; ``-`` for standard input. ``form``: the format, if the name of the file does not have its suffix.
+    ``types``: types of columns, for formats that have text in place of them: times, bytes, and nested values as JSON.
     """
     if path == STANDARD_INPUT and form is None:
         raise OptionError(f"standard input needs a format; choose the format with {FLAGS[1]}")

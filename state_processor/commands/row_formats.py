@@ -103,19 +103,8 @@ _BY_SUFFIX: Final = {suffix: name for name, form in FORMATS.items() for suffix i
 def format_of(path: str, asked: str | None, flags: tuple[str, str] = ("-o", "--format")) -> tuple[str, str | None]:
     """Return the format and the compression of a file.
 
-    Parameters
-    ----------
-    path
-        The file; the suffix selects the format, in upper or lower case: ``.csv``, ``.csv.gz``.
-    asked
-        The format from the user, for files without a known suffix.
-    flags
-        The flags of the file and of the format.
-
-    Raises
-    ------
-    OptionError
-        If the format is unknown, contradicts the suffix, or can't be compressed.
+    ``path``: the file; the suffix selects the format, in upper or lower case: ``.csv``, ``.csv.gz``. ``asked``: the format from
+    the user, for files without a known suffix.
     """
     stem, suffix = os.path.splitext(os.path.basename(path).lower())
     compression = _COMPRESSIONS.get(suffix)
@@ -141,16 +130,8 @@ def write_rows(
 ) -> int:
     """Write batches of one schema into a file, and return the number of rows.
 
-    Parameters
-    ----------
-    file
-        An open file.
-    name, compression
-        The result of :func:`format_of`.
-    schema, batches
-        The rows.
-    quote_formulas
-        Whether to put an apostrophe before text that a spreadsheet would execute, including names of columns.
+    ``file``: an open file. ``name`` and ``compression``: the result of :func:`format_of`. ``quote_formulas``: whether to put an
+    apostrophe before text that a spreadsheet would execute, including names of columns.
     """
     changed: Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]] = _unchanged
     if quote_formulas:

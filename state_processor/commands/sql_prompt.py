@@ -28,12 +28,7 @@ class _EndOfInput(Exception):
 def prompt(session: SqlSession, show: Callable[[QueryResult], None]) -> None:
     """Read statements from standard input until its end, and show their results. A mistake is reported, and the prompt goes on.
 
-    Parameters
-    ----------
-    session
-        Runs the statements.
-    show
-        Shows a result.
+    ``session``: runs the statements.
     """
     if sys.stdin.isatty():
         with suppress(ImportError):  # the lines can't be edited on Windows

@@ -35,14 +35,8 @@ def state_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows that the options name, as batches of one schema, at least one.
 
-    Parameters
-    ----------
-    options
-        Arguments of the command.
-    operator, state
-        As for :func:`state_processor.arrow.read_state`.
-    **options_of_read
-        More options of reading.
+    ``options``: arguments of the command. ``operator`` and ``state``: as for :func:`state_processor.arrow.read_state`.
+    ``**options_of_read``: more options of reading.
     """
     shape = {"columns": getattr(options, "columns", None), "kind": options.kind}
     values = {**shape, **options_of_read, **flag_values(options)}

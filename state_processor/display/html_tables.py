@@ -23,21 +23,10 @@ def html_table(
 ) -> str:
     """Return a table as HTML.
 
-    Parameters
-    ----------
-    columns
-        The columns to show.
-    rows
-        Values by column; see :func:`~state_processor.display.text_tables.text_of`. Long values are shortened, and a tooltip has
-        the whole value.
-    caption
-        Title of the table.
-    sizes
-        Columns of numbers of bytes, which get a unit and a bar.
-    counts
-        Columns of other numbers that get separators of thousands.
-    longest
-        Longest value, in characters, that is shown whole.
+    ``columns``: the columns to show. ``rows``: values by column; see :func:`~state_processor.display.text_tables.text_of`. Long
+    values are shortened, and a tooltip has the whole value. ``caption``: title of the table. ``sizes``: columns of numbers of
+    bytes, which get a unit and a bar. ``counts``: columns of other numbers that get separators of thousands. ``longest``: longest
+    value, in characters, that is shown whole.
     """
     lines = list(rows)
     largest = {name: max((row.get(name) or 0 for row in lines), default=0) for name in sizes}

@@ -29,25 +29,13 @@ def show_whole_numbers(axes: Axes) -> None:
 
 
 def new_axes(height: float = 4) -> Axes:
-    """Return the axes of a new figure of 9 inches, with a height in inches.
-
-    Raises
-    ------
-    OptionError
-        If matplotlib is not installed.
-    """
+    """Return the axes of a new figure of 9 inches, with a height in inches."""
     _, axes = pyplot().subplots(figsize=(9, height), layout="constrained")
     new: Axes = axes
     return new
 
 
 def pyplot() -> Any:
-    """Return ``matplotlib.pyplot``.
-
-    Raises
-    ------
-    OptionError
-        If matplotlib is not installed.
-    """
+    """Return ``matplotlib.pyplot``."""
     require("matplotlib", "plots", "plots")
     return import_module("matplotlib.pyplot")

@@ -28,18 +28,8 @@ def render_table(
 
     What does not fit even then is shown with a line for each value, as :func:`render_vertical` does.
 
-    Parameters
-    ----------
-    columns
-        Headers.
-    rows
-        Values in the order of the columns; see :func:`text_of`.
-    width
-        Number of characters per line; by default the width of the terminal.
-    right
-        Columns to align right; columns of numbers always are.
-    whole
-        Columns that are not shortened.
+    ``rows``: values in the order of the columns; see :func:`text_of`. ``width``: number of characters per line; by default the
+    width of the terminal. ``right``: columns to align right; columns of numbers always are.
     """
     values = [list(row) for row in rows]
     headers = [printable(name) for name in columns]
@@ -64,16 +54,8 @@ def render_vertical(
 ) -> str:
     """Return rows with a line for each value.
 
-    Parameters
-    ----------
-    columns
-        Names of the values.
-    rows
-        Values in the order of the columns.
-    width
-        Number of characters per line; by default values are not shortened.
-    whole
-        Columns that are not shortened.
+    ``columns``: names of the values. ``rows``: values in the order of the columns. ``width``: number of characters per line; by
+    default values are not shortened. ``whole``: columns that are not shortened.
     """
     headers = [printable(name) for name in columns]
     names = max(map(display_width, headers), default=0)

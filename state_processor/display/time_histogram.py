@@ -29,21 +29,11 @@ class Bin(NamedTuple):
 
 @dataclass
 class TimeHistogram:
-    """Numbers of timestamps by bins of equal length; bins grow with the range.
+    """Numbers of timestamps by bins of equal length; bins grow with the range."""
 
-    Parameters
-    ----------
-    step
-        Length of a bin in milliseconds.
-    counts
-        Number of timestamps by number of the bin.
-    outside
-        Number of values outside of the years 1 to 9999, such as ``Long.MAX_VALUE``.
-    """
-
-    step: int = _FINEST_MILLIS
+    step: int = _FINEST_MILLIS  # length of a bin in milliseconds
     counts: Counter[int] = field(default_factory=Counter)
-    outside: int = 0
+    outside: int = 0  # number of values outside of the years 1 to 9999, such as ``Long.MAX_VALUE``
 
     def add(self, milliseconds: pa.Array) -> None:
         """Count timestamps in epoch milliseconds; nulls are ignored."""
@@ -86,12 +76,8 @@ class TimeHistogram:
     def bins(self, most: int = 60, *, before: int = 0, behind: int = 0) -> list[Bin]:
         """Return bins of equal length from the first to the last timestamp; an empty list without timestamps.
 
-        Parameters
-        ----------
-        most
-            The largest number of bins.
-        before, behind
-            Fill up to this number of bins with empty bins before the first timestamp, or after the last.
+        ``most``: the largest number of bins. ``before`` and ``behind``: fill up to this number of bins with empty bins before the
+        first timestamp, or after the last.
         """
         return list(self._bins(most, before, behind)) if self.counts else []
 

@@ -101,24 +101,12 @@ class SnapshotAccess:
 
     @classmethod
     def of(cls, **options: Unpack[SnapshotOptions]) -> SnapshotAccess:
-        """Check keyword arguments.
-
-        Raises
-        ------
-        OptionError
-            If one has a value of another kind.
-        """
+        """Check keyword arguments."""
         return cls.among(options)
 
     @classmethod
     def among(cls, arguments: Mapping[str, Any]) -> SnapshotAccess:
-        """Check the keyword arguments about opening a snapshot; others are ignored.
-
-        Raises
-        ------
-        OptionError
-            If one has a value of another kind.
-        """
+        """Check the keyword arguments about opening a snapshot; others are ignored."""
         return cls(**checked(SNAPSHOT_OPTIONS, arguments))
 
     def values(self) -> dict[str, Any]:
@@ -128,23 +116,7 @@ class SnapshotAccess:
     def open(self, path: str | PathLike[str], storage: Storage | None = None) -> Snapshot:
         """Open a snapshot after importing the modules that register serializers.
 
-        Parameters
-        ----------
-        path
-            The snapshot.
-        storage
-            Access to its files; by default with the storage options.
-
-        Raises
-        ------
-        NotASnapshotError
-            If the path does not have a snapshot; the message names snapshots below it.
-        CorruptSnapshotError
-            If ``_metadata`` is damaged.
-        OptionError
-            If a module can't be imported, or the plan is not a compiled plan.
-        MissingFileError
-            If the file with the plan or the uids does not exist.
+        ``storage``: access to its files; by default with the storage options.
         """
         from state_processor.backends.metadata.snapshot import open_snapshot  # slow to import, and not every worker opens one
 
@@ -191,15 +163,7 @@ def _named(snapshot: Snapshot, uids: tuple[str, ...]) -> Snapshot:
 
 
 def read_uids(path: str, storage: Storage) -> tuple[str, ...]:
-    """Return the uids in a file: each line is one. Empty lines are skipped; spaces belong to the uid.
-
-    Raises
-    ------
-    OptionError
-        If the file contains no uid, or other bytes than UTF-8.
-    MissingFileError
-        If the file does not exist.
-    """
+    """Return the uids in a file: each line is one. Empty lines are skipped; spaces belong to the uid."""
     from state_processor.backends.files.location import Location
 
     try:
@@ -213,15 +177,7 @@ def read_uids(path: str, storage: Storage) -> tuple[str, ...]:
 
 
 def read_plan(plan: str, storage: Storage) -> CompiledPlan:
-    """Return a compiled plan from its text, or from the file that has it.
-
-    Raises
-    ------
-    OptionError
-        If the text is not a compiled plan.
-    MissingFileError
-        If the file does not exist.
-    """
+    """Return a compiled plan from its text, or from the file that has it."""
     from state_processor.backends.sql.plan import CompiledPlan
 
     return CompiledPlan.parse(text_of_plan(plan, storage))

@@ -20,15 +20,7 @@ _WHOLE_PACKAGE: Final = ".*"
 def allowed_modules(names: str | Iterable[str]) -> tuple[str, ...]:
     """Return checked names of modules, each once.
 
-    Parameters
-    ----------
-    names
-        Names of modules; ``acme.*`` means the package ``acme`` and all modules in it. Text has them separated by commas.
-
-    Raises
-    ------
-    OptionError
-        If one is not a name, such as a lone ``*``.
+    ``names``: names of modules; ``acme.*`` means the package ``acme`` and all modules in it. Text has them separated by commas.
     """
     texts = names.split(",") if isinstance(names, str) else names
     modules = [name.strip() for name in texts]
@@ -47,13 +39,7 @@ def is_module_name(text: str) -> bool:
 
 
 def check_allowed(modules: Iterable[str], allowed: Iterable[str]) -> None:
-    """Check that the owner of the session allows an option to import modules.
-
-    Raises
-    ------
-    OptionError
-        If one is not allowed; the message says how to allow it.
-    """
+    """Check that the owner of the session allows an option to import modules."""
     for module in modules:
         if not any(_covers(name, module) for name in allowed):
             raise OptionError(

@@ -28,26 +28,15 @@ SNAPSHOT: Final = "snapshot"
 class ChangesOptions:
     """Checked options of a stream of changes.
 
-    Parameters
-    ----------
-    path
-        The checkpoint directory.
-    operator
-        The operator.
-    state
-        The state.
-    read, access
-        How values are represented, and how snapshots are opened.
-    split_size
-        Bytes that one task reads; ``None`` for the default.
+    ``read`` and ``access``: how values are represented, and how snapshots are opened.
     """
 
-    path: str
+    path: str  # the checkpoint directory
     operator: OperatorIdentifier
     state: str
     read: ReadOptions = field(default_factory=ReadOptions)
     access: SnapshotAccess = field(default_factory=SnapshotAccess)
-    split_size: int | None = None
+    split_size: int | None = None  # bytes that one task reads; ``None`` for the default
     starting_checkpoint: str = option(
         "text",
         "Where a new query begins: `latest` and `earliest` give the changes after the newest or oldest whole checkpoint, the id "
@@ -75,13 +64,7 @@ class ChangesOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], allowed: Iterable[str] = ()) -> ChangesOptions:
-        """Check the options that Spark hands over; they may name the ``allowed`` modules.
-
-        Raises
-        ------
-        OptionError
-            If one is misspelt or has a value of another kind, or the path, the operator or the state is missing.
-        """
+        """Check the options that Spark hands over; they may name the ``allowed`` modules."""
         with entered(Door.DATA_SOURCE):
             values = parse_options(f"reading {CHANGES_FORMAT}", CHANGES_OPTIONS, options, allowed)
             path, operator = required_path(options, "load"), named_operator(values)

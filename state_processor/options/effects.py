@@ -23,21 +23,8 @@ if TYPE_CHECKING:
 def check_effects(arguments: Collection[str], kind: Kind, options: Iterable[Option], subject: str) -> None:
     """Check that every option that is given has an effect.
 
-    Parameters
-    ----------
-    arguments
-        The options that are given, as keyword arguments.
-    kind
-        What is read.
-    options
-        Entries of the table of options.
-    subject
-        The operator and the state, for messages.
-
-    Raises
-    ------
-    OptionError
-        If one does not act on this kind, or needs another option. The message says so, and what to do.
+    ``arguments``: the options that are given, as keyword arguments. ``kind``: what is read. ``options``: entries of the table of
+    options. ``subject``: the operator and the state, for messages.
     """
     for option in options:
         if option.argument not in arguments:
@@ -56,19 +43,8 @@ def check_effects(arguments: Collection[str], kind: Kind, options: Iterable[Opti
 def check_given(values: Mapping[str, Any], options: Iterable[str], condition: str) -> None:
     """Refuse options that act only with a value of another argument that the user did not give.
 
-    Parameters
-    ----------
-    values
-        The arguments. An argument that is ``None`` is not given.
-    options
-        The options to refuse.
-    condition
-        When they act, and what to do: ``with --check: add that``.
-
-    Raises
-    ------
-    OptionError
-        If one is given.
+    ``values``: the arguments. An argument that is ``None`` is not given. ``condition``: when they act, and what to do: ``with
+    --check: add that``.
     """
     for name in options:
         if values.get(name) is not None:
@@ -76,13 +52,7 @@ def check_given(values: Mapping[str, Any], options: Iterable[str], condition: st
 
 
 def check_time_to_live(arguments: Collection[str], subject: str, *, has_ttl: bool) -> None:
-    """Check that values have times of last access where an option needs them.
-
-    Raises
-    ------
-    OptionError
-        If they do not.
-    """
+    """Check that values have times of last access where an option needs them."""
     if "ttl" in arguments and not has_ttl:
         name = spelled("ttl")
         raise OptionError(f"{name} does not apply to {subject}, declared without time-to-live. Leave {name} out")

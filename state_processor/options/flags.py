@@ -23,14 +23,8 @@ _READING: Final = tuple(option for option in READ_OPTIONS if option.operand is n
 def add_flags(parser: argparse.ArgumentParser, kinds: Collection[Kind], *, without: Collection[str] = ()) -> None:
     """Add the flags of the options that apply to some kinds of reads.
 
-    Parameters
-    ----------
-    parser
-        The parser of a command.
-    kinds
-        What the command reads.
-    without
-        Options, as keyword arguments, that change nothing that the command shows.
+    ``parser``: the parser of a command. ``kinds``: what the command reads. ``without``: options, as keyword arguments, that
+    change nothing that the command shows.
     """
     of_reading = [o for o in _READING if o.on.intersection(kinds)]
     of_opening = [o for o in SNAPSHOT_OPTIONS if o.applies_to.intersection(kinds)]
@@ -60,13 +54,7 @@ def _is_repeated(operand: str) -> bool:
 
 
 def flag_values(namespace: argparse.Namespace) -> dict[str, Any]:
-    """Return the flags as keyword arguments.
-
-    Raises
-    ------
-    OptionError
-        If a flag has an operand of another form.
-    """
+    """Return the flags as keyword arguments."""
     values = ((o, getattr(namespace, o.argument, None)) for o in (*SNAPSHOT_OPTIONS, *_READING))
     return {o.argument: _pairs(o, v) if "=" in (o.operand or "") else v for o, v in values if v is not None}
 

@@ -44,13 +44,7 @@ def as_key_table(keys: Any) -> pa.Table | None:
 
 
 def as_table(rows: Any) -> pa.Table | None:
-    """Return rows of pandas, or of a library with a stream of Arrow batches, as a plain table; ``None`` for others.
-
-    Raises
-    ------
-    OptionError
-        If a stream was given before, or a value is not one of a plain type.
-    """
+    """Return rows of pandas, or of a library with a stream of Arrow batches, as a plain table; ``None`` for others."""
     if _is_pandas(rows):
         # Arrow shares the memory of numbers: later changes to the frame would change the rows
         return with_plain_columns(_of_pandas(rows.copy()))
@@ -90,11 +84,6 @@ def open_stream(rows: Any) -> pa.RecordBatchReader:
 
     An iterator, such as a reader of pyarrow, is remembered when it is opened. Another stream may begin again; it is refused if it
     had rows, and does not have any now.
-
-    Raises
-    ------
-    OptionError
-        If the stream was read before, or can't be opened.
     """
     if getattr(rows, "starts_again", False):
         reader: pa.RecordBatchReader = rows.reader()  # an error of a read here stays as it is; a stream of C makes text of it
@@ -150,13 +139,7 @@ def rows_of(table: pa.Table) -> list[Any]:
 
 
 def with_plain_columns(table: pa.Table) -> pa.Table:
-    """Return a table whose columns have plain types, without views, dictionaries, runs, unsigned numbers and nanoseconds.
-
-    Raises
-    ------
-    OptionError
-        If a value is not one of the plain type; the message names the column and both types.
-    """
+    """Return a table whose columns have plain types, without views, dictionaries, runs, unsigned numbers and nanoseconds."""
     columns = [_plain_column(name, column) for name, column in zip(table.column_names, table.columns, strict=True)]
     fields = [pa.field(f.name, column.type, metadata=f.metadata) for f, column in zip(table.schema, columns, strict=True)]
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))

@@ -71,12 +71,7 @@ def documents(*surfaces: str) -> Callable[[type[Source]], type[Source]]:
 def described(options: Iterable[Option], *, as_text: bool = False) -> str:
     """Return the part of a docstring that describes options.
 
-    Parameters
-    ----------
-    options
-        The options.
-    as_text
-        True for options of a data source, false for keyword arguments.
+    ``as_text``: true for options of a data source, false for keyword arguments.
     """
     lines = []
     for option in options:
@@ -88,11 +83,5 @@ def described(options: Iterable[Option], *, as_text: bool = False) -> str:
 
 
 def check_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the normal forms of keyword arguments. Arguments that are ``None`` are left out.
-
-    Raises
-    ------
-    OptionError
-        If one has a value of another kind.
-    """
+    """Return the normal forms of keyword arguments. Arguments that are ``None`` are left out."""
     return checked(map(KEYWORD_OPTIONS.__getitem__, arguments), arguments)

@@ -58,13 +58,7 @@ def values_of(options: Iterable[Option], values: Mapping[str, Any]) -> dict[str,
 
 
 def checked(options: Iterable[Option], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the normal forms of keyword arguments. Arguments that are ``None`` are left out.
-
-    Raises
-    ------
-    OptionError
-        If a value is of another kind than its option.
-    """
+    """Return the normal forms of keyword arguments. Arguments that are ``None`` are left out."""
     return {
         o.argument: o.kind.of_argument(o.argument, arguments[o.argument])
         for o in options

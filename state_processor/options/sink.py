@@ -69,13 +69,7 @@ class SinkOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], allowed: Iterable[str] = ()) -> SinkOptions:
-        """Check the options that Spark hands over; they may name the ``allowed`` modules.
-
-        Raises
-        ------
-        OptionError
-            If one is misspelt or has a value of another kind, or the path or the operator is missing.
-        """
+        """Check the options that Spark hands over; they may name the ``allowed`` modules."""
         with entered(Door.DATA_SOURCE):
             values = parse_options(f"writing {SAVEPOINT_FORMAT}", WRITING_OPTIONS, options, allowed)
             path, operator = required_path(options, "save", _READ_ONLY_TABLES), named_operator(values)

@@ -30,23 +30,14 @@ Pushdown = Literal["serves-one-query"]
 class SourceOptions:
     """Checked options of a read.
 
-    Parameters
-    ----------
-    path
-        The snapshot.
-    operator
-        The operator; ``None`` if the options do not name it.
-    read, access
-        How state is read, and how the snapshot is opened.
-    given
-        The options that are given, as keyword arguments.
+    ``read`` and ``access``: how state is read, and how the snapshot is opened.
     """
 
-    path: str
-    operator: OperatorIdentifier | None = None
+    path: str  # the snapshot
+    operator: OperatorIdentifier | None = None  # the operator; ``None`` if the options do not name it
     read: ReadOptions = field(default_factory=ReadOptions)
     access: SnapshotAccess = field(default_factory=SnapshotAccess)
-    given: frozenset[str] = frozenset()
+    given: frozenset[str] = frozenset()  # the options that are given, as keyword arguments
     state: str | None = option(
         "text", "Name of the state. Without it all keyed states are read: one row per key, one column per state."
     )
@@ -78,13 +69,7 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], source: str = SAVEPOINT_FORMAT, allowed: Iterable[str] = ()) -> SourceOptions:
-        """Check the options that Spark hands over to the format ``source``; they may name the ``allowed`` modules.
-
-        Raises
-        ------
-        OptionError
-            If one is misspelt or has a value of another kind, or the path is missing.
-        """
+        """Check the options that Spark hands over to the format ``source``; they may name the ``allowed`` modules."""
         with entered(Door.DATA_SOURCE):
             accepted = READING_OPTIONS if source == SAVEPOINT_FORMAT else METADATA_OPTIONS
             values = parse_options(f"reading {source}", accepted, options, allowed)
@@ -92,13 +77,7 @@ class SourceOptions:
 
     @classmethod
     def of(cls, path: str, values: Mapping[str, Any]) -> SourceOptions:
-        """Return the options for normal forms of values by keyword argument.
-
-        Raises
-        ------
-        OptionError
-            If two contradict each other.
-        """
+        """Return the options for normal forms of values by keyword argument."""
         return cls(
             path,
             named_operator(values),
@@ -121,13 +100,7 @@ METADATA_OPTIONS: Final = (SOURCE_OPTIONS["table"], *(o for o in SNAPSHOT_OPTION
 
 
 def named_operator(values: Mapping[str, Any]) -> OperatorIdentifier | None:
-    """Return the operator that is named by uid or uid hash, if any.
-
-    Raises
-    ------
-    OptionError
-        If it is named by both.
-    """
+    """Return the operator that is named by uid or uid hash, if any."""
     uid, uid_hash = values.get("uid"), values.get("uid_hash")
     if uid is not None and uid_hash is not None:
         raise OptionError(f"both {spelled('uid')} and {spelled('uid_hash')} are given: name the operator by one of them")

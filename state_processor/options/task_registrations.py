@@ -22,20 +22,11 @@ from state_processor.serializers.user_registrations import Registrations, begin_
 
 @dataclass(frozen=True)
 class TaskSerializers:
-    """Serializers of users that a task needs.
+    """Serializers of users that a task needs."""
 
-    Parameters
-    ----------
-    modules
-        Modules to import, which register serializers.
-    registrations
-        The registrations of the driver.
-    door
-        The door through which the user of the driver came, as which messages spell options; ``None`` if tasks know it.
-    """
-
-    modules: tuple[str, ...] = ()
-    registrations: Registrations = field(default_factory=Registrations)
+    modules: tuple[str, ...] = ()  # modules to import, which register serializers
+    registrations: Registrations = field(default_factory=Registrations)  # the registrations of the driver
+    # the door through which the user of the driver came, as which messages spell options; ``None`` if tasks know it
     door: Door | None = None
 
     @classmethod
@@ -56,13 +47,7 @@ class TaskSerializers:
         return replace(self, modules=tuple(dict.fromkeys([*self.modules, *modules])))
 
     def enter(self) -> None:
-        """Make them known in the process of a task, until the next task.
-
-        Raises
-        ------
-        OptionError
-            If a module can't be imported.
-        """
+        """Make them known in the process of a task, until the next task."""
         import_serializers(self.modules)
         begin_task(self.registrations)
         if self.door is not None:
@@ -74,13 +59,7 @@ _ON_WORKERS: Final = "it has to be importable on every worker, for instance by s
 
 
 def import_serializers(modules: Sequence[str]) -> None:
-    """Import modules that register serializers.
-
-    Raises
-    ------
-    OptionError
-        If one can't be imported.
-    """
+    """Import modules that register serializers."""
     for module in modules:
         try:
             with for_process():

@@ -28,21 +28,8 @@ _TABLE_OPTION: Final = "option."
 def parse_options(place: str, options: Sequence[Option], texts: Mapping[str, str], allowed: Iterable[str] = ()) -> dict[str, Any]:
     """Return the normal forms of options, by keyword argument.
 
-    Parameters
-    ----------
-    place
-        What takes the options, for messages: ``reading flink-savepoint``.
-    options
-        The options of the data source.
-    texts
-        Options as Spark hands them over.
-    allowed
-        Modules that the owner of the session allows options to import.
-
-    Raises
-    ------
-    OptionError
-        If an option is unknown, has a value of another kind, or names a module that is not allowed.
+    ``place``: what takes the options, for messages: ``reading flink-savepoint``. ``options``: the options of the data source.
+    ``texts``: options as Spark hands them over. ``allowed``: modules that the owner of the session allows options to import.
     """
     by_lower = {name.lower(): text for name, text in texts.items()}
     for option in options:
@@ -73,13 +60,7 @@ def _gathered(option: Option, by_lower: Mapping[str, str]) -> dict[str, str]:
 
 
 def required_path(texts: Mapping[str, str], method: str, note: str = "") -> str:
-    """Return the option ``path``. Spark sets it from an argument of the user's call. A note extends the message.
-
-    Raises
-    ------
-    OptionError
-        If it is missing.
-    """
+    """Return the option ``path``. Spark sets it from an argument of the user's call. A note extends the message."""
     for name, path in texts.items():
         if name.lower() == "path":
             return path
@@ -89,19 +70,8 @@ def required_path(texts: Mapping[str, str], method: str, note: str = "") -> str:
 def check_option_names(texts: Mapping[str, str], names: Collection[str], place: str) -> None:
     """Check that all options are known.
 
-    Parameters
-    ----------
-    texts
-        Options as Spark hands them over, in any case.
-    names
-        The names of options.
-    place
-        What takes the options, for messages: ``reading flink-savepoint``.
-
-    Raises
-    ------
-    OptionError
-        If there is an option of another name; the message names the nearest, or all.
+    ``texts``: options as Spark hands them over, in any case. ``place``: what takes the options, for messages: ``reading
+    flink-savepoint``.
     """
     by_lower = {name.lower() for name in names}
     lower = [name.lower() for name in texts]

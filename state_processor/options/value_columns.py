@@ -21,13 +21,7 @@ NO_COLUMN: Final = (pa.ArrowException, OverflowError, UnicodeError, ValueError)
 
 
 def columns_of_dictionaries(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Return the columns of rows.
-
-    Raises
-    ------
-    OptionError
-        If a row lacks a column of another row, or the values of a column don't have one type that Arrow has.
-    """
+    """Return the columns of rows."""
     if not rows:
         raise OptionError("the list of rows is empty, so that the types of its columns are unknown; give an empty table of Arrow")
     names = dict.fromkeys(name for row in rows for name in row)
@@ -42,13 +36,7 @@ def columns_of_dictionaries(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def column_of_values(name: str, values: Sequence[Any]) -> pa.Array:
-    """Return a column of values. ``None`` and pandas' ``NA`` and ``NaT`` are null, a floating NaN is a number.
-
-    Raises
-    ------
-    OptionError
-        If the values don't have one type that Arrow has.
-    """
+    """Return a column of values. ``None`` and pandas' ``NA`` and ``NaT`` are null, a floating NaN is a number."""
     missing = _missing_values()
     if missing:
         values = [None if any(value is null for null in missing) else value for value in values]
@@ -136,19 +124,8 @@ def check_values(
 ) -> None:
     """Refuse values that Arrow takes for values of a type, and that are not.
 
-    Parameters
-    ----------
-    type_, values
-        The type of a column, and the values that it is made of.
-    name
-        The column, for messages.
-    checks
-        The checks of types without fields or elements.
-
-    Raises
-    ------
-    OptionError
-        If a value is of another type, or lacks a field.
+    ``type_`` and ``values``: the type of a column, and the values that it is made of. ``name``: the column, for messages.
+    ``checks``: the checks of types without fields or elements.
     """
     _check(type_, list(enumerate(values)), name, checks)
 

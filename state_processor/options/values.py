@@ -39,30 +39,14 @@ def _unchanged(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ValueKind:
-    """A kind of value.
+    """A kind of value."""
 
-    Parameters
-    ----------
-    expected
-        Description of the values, for messages and documentation: ``true or false``.
-    annotation
-        The type of keyword arguments, as in :mod:`~state_processor.options.groups`.
-    check
-        Returns the normal form of a value, or raises a ``ValueError`` or ``TypeError`` with the reason.
-    decode
-        Returns the value of an option's text; ``check`` comes after it.
-    encode
-        Returns the text of a normal form.
-    is_secret
-        Whether messages leave out values.
-    """
-
-    expected: str
-    annotation: str
-    check: Callable[[Any], Any]
-    decode: Callable[[str], Any] = _unchanged
-    encode: Callable[[Any], str] = str
-    is_secret: bool = False
+    expected: str  # description of the values, for messages and documentation: ``true or false``
+    annotation: str  # the type of keyword arguments, as in :mod:`~state_processor.options.groups`
+    check: Callable[[Any], Any]  # returns the normal form of a value, or raises a ``ValueError`` or ``TypeError`` with the reason
+    decode: Callable[[str], Any] = _unchanged  # returns the value of an option's text; ``check`` comes after it
+    encode: Callable[[Any], str] = str  # returns the text of a normal form
+    is_secret: bool = False  # whether messages leave out values
 
     def of_at_least(self, least: int) -> ValueKind:
         """Return the kind of the numbers of this kind that are not smaller than ``least``."""
@@ -76,23 +60,11 @@ class ValueKind:
         return replace(self, expected=f"{self.expected} of at least {least}", check=check)
 
     def of_argument(self, name: str, value: Any) -> Any:
-        """Return the normal form of a keyword argument.
-
-        Raises
-        ------
-        OptionError
-            If the value is not of this kind.
-        """
+        """Return the normal form of a keyword argument."""
         return self._checked(spelled(name), spelled(name, value), value, self.check)
 
     def of_text(self, name: str, text: str) -> Any:
-        """Return the normal form of the text of an option.
-
-        Raises
-        ------
-        OptionError
-            If the text does not describe a value of this kind.
-        """
+        """Return the normal form of the text of an option."""
         return self._checked(f"option {name}", f"option {name}={text!r}", text, lambda decoded: self.check(self.decode(decoded)))
 
     def _checked(self, name: str, assignment: str, value: Any, check: Callable[[Any], Any]) -> Any:

@@ -70,41 +70,17 @@ class Step:
 
 @dataclass(frozen=True)
 class StepReader:
-    """Reads the changes of a step; it can be pickled.
+    """Reads the changes of a step; it can be pickled."""
 
-    Parameters
-    ----------
-    step
-        The two checkpoints.
-    reader
-        Reads the difference of both.
-    note
-        The earlier checkpoints that the later checkpoint has state from; see :attr:`StoredOperator.mixed_times`.
-    """
-
-    step: Step
-    reader: StateReader
-    note: str = ""
+    step: Step  # the two checkpoints
+    reader: StateReader  # reads the difference of both
+    note: str = ""  # the earlier checkpoints that the later checkpoint has state from; see :attr:`StoredOperator.mixed_times`
 
     @classmethod
     def open(cls, step: Step, old: Snapshot | None, new: Snapshot, state: ChangedState) -> StepReader:
         """Open a step.
 
-        Parameters
-        ----------
-        step
-            The checkpoints.
-        old, new
-            Their snapshots.
-        state
-            The state.
-
-        Raises
-        ------
-        NotFoundError
-            If neither checkpoint has the state, or the later one does not have the operator any more.
-        UnsupportedFormatError
-            If the state can't be read, or has other keys, or another type, in the two checkpoints.
+        ``step``: the checkpoints. ``old`` and ``new``: their snapshots.
         """
         if old is not None and not state.allow_missing:
             check_operator(step.after, old, new, state.operator, state.state)
@@ -130,11 +106,6 @@ class StepReader:
         """Open a step as :meth:`open` does; ``None`` if neither of two checkpoints has the state.
 
         A job that starts again without state registers a state with its first record.
-
-        Raises
-        ------
-        MissingOperatorError
-            If the later checkpoint does not have the operator any more, or has the state under another name.
         """
         try:
             return cls.open(step, old, new, state)
@@ -164,13 +135,7 @@ class StepReader:
         return list(self.reader.splits(*split_bytes))
 
     def read(self, split: Any) -> Iterator[pa.RecordBatch]:
-        """Read the changes in a part.
-
-        Raises
-        ------
-        MissingFileError
-            If a checkpoint was removed meanwhile.
-        """
+        """Read the changes in a part."""
         with still_there(self.step):
             for batch in self.reader.read(split):
                 yield self._labelled(batch)

@@ -78,13 +78,7 @@ class Checkpoint:
             return None
 
     def is_stored(self, access: SnapshotAccess) -> bool:
-        """Return whether its ``_metadata`` is there with the same content; files that it refers to may be missing.
-
-        Raises
-        ------
-        MissingFileError
-            If the storage fails.
-        """
+        """Return whether its ``_metadata`` is there with the same content; files that it refers to may be missing."""
         return stored_digest(self.path, access.storage()) == self.digest
 
 
@@ -99,32 +93,18 @@ class CheckpointSeries:
 
     A checkpoint is identified by its path and the digest of its ``_metadata``. Paths and times only save reading ``_metadata``
     again; the digest of the newest checkpoint, and of the checkpoint of a position, is computed in each look.
-
-    Parameters
-    ----------
-    directory
-        The checkpoint directory of a job, or the directory above it, which also has the checkpoints of restored jobs.
-    access
-        How snapshots are opened.
     """
 
+    # the checkpoint directory of a job, or the directory above it, which also has the checkpoints of restored jobs
     directory: str | PathLike[str]
-    access: SnapshotAccess
+    access: SnapshotAccess  # how snapshots are opened
     _found: list[SnapshotInfo] = field(default_factory=list)
     _known: dict[tuple[str, datetime | None], Checkpoint] = field(default_factory=dict)
     _files: dict[str, frozenset[str]] = field(default_factory=dict)
     _said: set[tuple[str, str]] = field(default_factory=set)
 
     def whole(self) -> list[Checkpoint]:
-        """Return the whole checkpoints in their order. A checkpoint is whole if all of its files are there.
-
-        Raises
-        ------
-        NotASnapshotError
-            If the directory does not exist.
-        UnsupportedFormatError
-            If two jobs take checkpoints at the same time.
-        """
+        """Return the whole checkpoints in their order. A checkpoint is whole if all of its files are there."""
         for _ in range(_ATTEMPTS):
             checkpoints = self._look()
             if checkpoints and not checkpoints[-1].is_stored(self.access):
@@ -183,28 +163,14 @@ class CheckpointSeries:
         return Checkpoint(info.path, info.checkpoint_id, round(info.time.timestamp() * 1000), snapshot.digest)
 
     def newest(self) -> Checkpoint:
-        """Return the newest whole checkpoint.
-
-        Raises
-        ------
-        NotFoundError
-            If the directory does not have a whole checkpoint.
-        """
+        """Return the newest whole checkpoint."""
         checkpoints = self.whole()
         if not checkpoints:
             raise self.nothing_whole()
         return checkpoints[-1]
 
     def open_newest(self) -> tuple[Checkpoint, Snapshot]:
-        """Open the newest whole checkpoint.
-
-        Raises
-        ------
-        NotFoundError
-            If the directory does not have a whole checkpoint.
-        MissingFileError
-            If Flink removes each newest checkpoint before it is opened.
-        """
+        """Open the newest whole checkpoint."""
         for _ in range(_ATTEMPTS):
             newest = self.newest()
             snapshot = newest.open(self.access)
@@ -219,13 +185,7 @@ class CheckpointSeries:
         return NotFoundError(f"{self.directory} does not have a whole checkpoint: start after the first one is complete")
 
     def of_id(self, checkpoint_id: int, checkpoints: Sequence[Checkpoint]) -> Checkpoint:
-        """Return the last of some checkpoints with an id.
-
-        Raises
-        ------
-        NotFoundError
-            If none has it.
-        """
+        """Return the last of some checkpoints with an id."""
         matching = [c for c in checkpoints if c.checkpoint_id == checkpoint_id]
         if not matching:
             ids = ", ".join(str(c.checkpoint_id) for c in checkpoints) or "none"
@@ -238,11 +198,6 @@ class CheckpointSeries:
         If the checkpoint of the position is gone, the list has the newest one alone: changes between two checkpoints need both.
         The newest one may be older than the position, in a directory that was restored from a backup. If the checkpoint of the
         position is there, but lacks files, only a later checkpoint follows.
-
-        Raises
-        ------
-        MissingFileError
-            If the storage fails.
         """
         checkpoints = self.whole()
         if position is None:

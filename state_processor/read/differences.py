@@ -186,23 +186,9 @@ def open_differences(
 ) -> list[StateDifference]:
     """Open two snapshots and the differences between them.
 
-    Parameters
-    ----------
-    paths
-        The old and the new snapshot.
-    uid, state
-        One operator, and one of its states; ``None`` for all.
-    options
-        Keyword arguments of :class:`~state_processor.options.groups.DiffSnapshotOptions`.
-    full
-        Whether tables that both snapshots have are compared, too.
-
-    Raises
-    ------
-    OptionError
-        If a state is named without its operator.
-    NotFoundError, UnsupportedFormatError
-        See :func:`state_differences`.
+    ``paths``: the old and the new snapshot. ``uid`` and ``state``: one operator, and one of its states; ``None`` for all.
+    ``options``: keyword arguments of :class:`~state_processor.options.groups.DiffSnapshotOptions`. ``full``: whether tables that
+    both snapshots have are compared, too.
     """
     if state is not None and uid is None:
         raise OptionError(f"state {state!r}: name the operator, too, by uid")
@@ -226,21 +212,8 @@ def state_differences(
 ) -> Iterator[StateDifference]:
     """Open the differences of all states, of the states of one operator, or of one state.
 
-    Parameters
-    ----------
-    old, new
-        The snapshots.
-    operator, state
-        One operator, and one of its states; ``None`` for all.
-    options, full, exact_times
-        See :meth:`~state_processor.backends.analysis.state_difference.OperatorPair.difference`.
-
-    Raises
-    ------
-    NotFoundError
-        If neither snapshot has the operator or the state.
-    UnsupportedFormatError
-        If a state can't be read, or is of another kind or has other keys in the two snapshots.
+    ``options``, ``full`` and ``exact_times``: see
+    :meth:`~state_processor.backends.analysis.state_difference.OperatorPair.difference`.
     """
     before, after = ({o.operator_id: o for o in snapshot.metadata.operators} for snapshot in (old, new))
     operators = {**before, **after}

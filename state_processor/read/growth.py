@@ -176,12 +176,7 @@ def _described(points: Sequence[_Row], at_least: int) -> _Row | None:
 def trend(times: npt.NDArray[np.float64], sizes: npt.NDArray[np.float64]) -> str:
     """Return the trend of sizes; see :func:`growth`.
 
-    Parameters
-    ----------
-    times
-        Ascending times, in any unit.
-    sizes
-        The sizes at these times.
+    ``times``: ascending times, in any unit. ``sizes``: the sizes at these times.
     """
     first, last = sizes[0], sizes[-1]
     if (sizes < (1 - _TOLERANCE) * np.maximum.accumulate(sizes)).any():

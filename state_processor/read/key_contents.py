@@ -102,21 +102,8 @@ class KeyContents:
 class KeyLookUp:
     """Look-ups of keys in an operator. Plans and open files are kept for further keys; threads may share it.
 
-    Parameters
-    ----------
-    snapshot, operator
-        Where the keys are.
-    state
-        One state; ``None`` for all keyed states and the timers.
-    options
-        Keyword arguments of a look-up; see :func:`state_processor.arrow.lookup`.
-
-    Raises
-    ------
-    NotFoundError
-        If the operator does not exist, or does not have keyed state.
-    OptionError
-        If an option is unknown, or does not act on the state.
+    ``state``: one state; ``None`` for all keyed states and the timers. ``options``: keyword arguments of a look-up; see
+    :func:`state_processor.arrow.lookup`.
     """
 
     def __init__(self, snapshot: Snapshot, operator: OperatorIdentifier, state: str | None, options: Mapping[str, Any]) -> None:
@@ -131,15 +118,7 @@ class KeyLookUp:
         log_undescribed(undescribed_classes(*(tuple(s.serializers.values()) for s in _states(stored, state))))
 
     def find(self, key: Any) -> KeyContents:
-        """Read the contents of a key.
-
-        Raises
-        ------
-        NotFoundError
-            If the operator does not have the state.
-        OptionError
-            If the key is not of the operator's key type.
-        """
+        """Read the contents of a key."""
         return KeyContents(self._operator, key, *self._reader.rows(key))
 
 

@@ -26,21 +26,8 @@ def check_operator(checkpoint: object, old: Snapshot | None, new: Snapshot, oper
     Flink records each operator of a job, also one without state. A missing operator has another uid now, or is not in the job any
     more.
 
-    Parameters
-    ----------
-    checkpoint
-        The checkpoint, for messages.
-    old
-        The earlier checkpoint; ``None`` if it is gone.
-    new
-        The checkpoint.
-    operator, state
-        The operator and the state that were there.
-
-    Raises
-    ------
-    MissingOperatorError
-        If the operator is missing, or the state has another name; the message has the likely name.
+    ``checkpoint``: the checkpoint, for messages. ``old``: the earlier checkpoint; ``None`` if it is gone. ``operator`` and
+    ``state``: the operator and the state that were there.
     """
     earlier = {o.operator_id for o in old.metadata.operators} if old is not None else set()
     stored = {o.operator_id: o for o in new.metadata.operators}

@@ -40,17 +40,7 @@ _DIGITS: Final = 38
 class Projection:
     """A conversion of batches from one schema to another.
 
-    Parameters
-    ----------
-    given
-        The schema of the batches.
-    target
-        Columns, order and types to deliver.
-
-    Raises
-    ------
-    OptionError
-        If a column does not exist, or can't be converted.
+    ``target``: columns, order and types to deliver.
     """
 
     def __init__(self, source: pa.Schema, target: pa.Schema) -> None:
@@ -59,25 +49,13 @@ class Projection:
         self._converters = [_converter(source.field(i), f, f.name) for i, f in zip(self._columns, target, strict=True)]
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch in the schema to deliver.
-
-        Raises
-        ------
-        UndecodableValueError
-            If a value does not fit.
-        """
+        """Return a batch in the schema to deliver."""
         arrays = [convert(batch.column(i)) for i, convert in zip(self._columns, self._converters, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 def selection(available: pa.Schema, target: pa.Schema) -> Selection:
-    """Return the columns of a schema, and the fields of structs in them, that another schema has.
-
-    Raises
-    ------
-    OptionError
-        If a column or field does not exist.
-    """
+    """Return the columns of a schema, and the fields of structs in them, that another schema has."""
     selected: dict[str, Fields] = {}
     for field in target:
         source = available.field(_position(available, field.name))
@@ -99,13 +77,7 @@ def _fields(source: pa.DataType, target: pa.DataType) -> Fields:
 
 
 def overridden(schema: pa.Schema, types: dict[str, pa.DataType]) -> pa.Schema:
-    """Return a schema with the types of some columns replaced.
-
-    Raises
-    ------
-    OptionError
-        If a column does not exist.
-    """
+    """Return a schema with the types of some columns replaced."""
     positions = {_position(schema, name): data_type for name, data_type in types.items()}
     return pa.schema([f.with_type(positions[i]) if i in positions else f for i, f in enumerate(schema)])
 

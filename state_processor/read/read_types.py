@@ -49,28 +49,17 @@ METADATA: Final = b"flink"
 class ReadType:
     """The type of a column of rows that were read.
 
-    Parameters
-    ----------
-    type
-        The type of its values, without time-to-live. A column of whole lists or maps has the type of the list or map.
-    state, kind
-        Name and kind of the state; empty for the columns of keys and namespaces.
-    has_ttl
-        Whether the state has time-to-live.
-    elements
-        Whether each row has an element of a list, or an entry of a map.
-    left_out
-        Names of the operator's timers and window states, which rows of all keyed states do not have.
-    byte_arrays
-        Whether the column has byte arrays of a state of PyFlink, which was read without its type in the job.
+    ``state`` and ``kind``: name and kind of the state; empty for the columns of keys and namespaces.
     """
 
+    # the type of its values, without time-to-live. A column of whole lists or maps has the type of the list or map.
     type: TypeSerializer
     state: str = ""
     kind: str = ""
-    has_ttl: bool = False
-    elements: bool = False
-    left_out: tuple[str, ...] = ()
+    has_ttl: bool = False  # whether the state has time-to-live
+    elements: bool = False  # whether each row has an element of a list, or an entry of a map
+    left_out: tuple[str, ...] = ()  # names of the operator's timers and window states, which rows of all keyed states do not have
+    # whether the column has byte arrays of a state of PyFlink, which was read without its type in the job
     byte_arrays: bool = False
 
     def on(self, column: pa.Field) -> pa.Field:
@@ -90,15 +79,7 @@ class ReadType:
 
 
 class OperatorTypes(dict[str, StateSpec]):
-    """The types of the keyed states of an operator, by name: ``states`` of ``with_keyed_state``.
-
-    Parameters
-    ----------
-    states
-        The states by name.
-    key
-        The type of the keys: ``key_type`` of ``with_keyed_state``.
-    """
+    """The types of the keyed states of an operator, by name: ``states`` of ``with_keyed_state``."""
 
     def __init__(self, states: Mapping[str, StateSpec], key: TypeSerializer) -> None:
         super().__init__(states)
@@ -121,13 +102,7 @@ class OperatorTypes(dict[str, StateSpec]):
 
 
 def read_type(column: pa.Field) -> ReadType | None:
-    """Return the type that a column was read with; ``None`` if it was not read from a snapshot.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        If the metadata of the column is damaged.
-    """
+    """Return the type that a column was read with; ``None`` if it was not read from a snapshot."""
     stored = (column.metadata or {}).get(METADATA)
     if stored is None:
         return None

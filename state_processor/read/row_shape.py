@@ -44,12 +44,7 @@ def row_shape(read: ReadOptions, access: SnapshotAccess) -> dict[str, str]:
 
     Options that have their default values are left out.
 
-    Parameters
-    ----------
-    read
-        The options of reading values.
-    access
-        The options of opening snapshots, with the content of the plan.
+    ``read``: the options of reading values. ``access``: the options of opening snapshots, with the content of the plan.
     """
     import_serializers(access.serializers)
     shape = {_VERSION: state_processor.__version__}

@@ -53,25 +53,11 @@ class StateRequest:
         return uid if uid is not None and OperatorIdentifier.of(uid) == self.operator else None
 
     def find(self, snapshot: Snapshot) -> StoredOperator:
-        """Find the operator in a snapshot.
-
-        Raises
-        ------
-        NotFoundError
-            If it does not exist.
-        """
+        """Find the operator in a snapshot."""
         return StoredOperator.find(snapshot, self._uid, self.operator.uid_hash)
 
     def open(self, stored: StoredOperator) -> StateScan:
-        """Check the arguments, and open the state of an operator that :meth:`find` returns.
-
-        Raises
-        ------
-        OptionError
-            If an argument has a value of another kind, or does not act on the state.
-        NotFoundError
-            If the operator does not have the state.
-        """
+        """Check the arguments, and open the state of an operator that :meth:`find` returns."""
         values = check_arguments({**self.options, "kind": self.kind})
         evolving, schema = evolving_types(self.schema)
         types = {**evolving, **self._inferred(stored, values), **dict(values.get("types", ()))}
@@ -95,29 +81,14 @@ class StateRequest:
 
 @dataclass(frozen=True)
 class StateScan:
-    """A state of a snapshot that is open, and the columns to deliver.
+    """A state of a snapshot that is open, and the columns to deliver."""
 
-    Parameters
-    ----------
-    values
-        The normal forms of the options, by keyword argument.
-    source
-        The checked options of the read.
-    stored
-        The operator that has the state.
-    reader
-        Reads all columns of all keys.
-    schema
-        The columns to deliver.
-    context
-        The registrations and the spelling of options where the state was found. Libraries read in threads of their own.
-    """
-
-    values: Mapping[str, Any]
-    source: SourceOptions
-    stored: StoredOperator
-    reader: SelectableStateReader
+    values: Mapping[str, Any]  # the normal forms of the options, by keyword argument
+    source: SourceOptions  # the checked options of the read
+    stored: StoredOperator  # the operator that has the state
+    reader: SelectableStateReader  # reads all columns of all keys
     schema: pa.Schema
+    # the registrations and the spelling of options where the state was found. Libraries read in threads of their own.
     context: Context = field(default_factory=copy_context, compare=False, repr=False)
 
     @classmethod
@@ -134,17 +105,8 @@ class StateScan:
     def read(self, schema: pa.Schema | None = None, keys: frozenset[Any] | None = None) -> Iterator[pa.RecordBatch]:
         """Read rows, lazily; at least one batch, which may be empty.
 
-        Parameters
-        ----------
-        schema
-            The columns and fields to decode. All other columns, and other fields of structs, are skipped.
-        keys
-            Only rows of these keys are needed; ``None`` for all. See :meth:`narrowing_keys`.
-
-        Raises
-        ------
-        MissingFileError
-            The directory has another snapshot since the state was opened.
+        ``schema``: the columns and fields to decode. All other columns, and other fields of structs, are skipped. ``keys``: only
+        rows of these keys are needed; ``None`` for all. See :meth:`narrowing_keys`.
         """
         context, batches = self.context.copy(), self._batches(schema, keys)
         while (batch := context.run(next, batches, None)) is not None:
@@ -190,10 +152,7 @@ class StateScan:
     def narrowing_keys(self, values: frozenset[Any] | None) -> frozenset[Any] | None:
         """Return the keys to look up for a condition, or ``None`` to read all.
 
-        Parameters
-        ----------
-        values
-            The values that the condition allows the key to have. Values that no key of this type can have are left out.
+        ``values``: the values that the condition allows the key to have. Values that no key of this type can have are left out.
         """
         type_ = None if values is None else self.key_type
         if values is None or type_ is None:
@@ -218,17 +177,7 @@ def evolving_types(schema: Any) -> tuple[dict[str, PortableType], Any]:
 def arrow_schema(schema: pa.Schema | Mapping[str, pa.DataType], read_schema: pa.Schema) -> pa.Schema:
     """Return the schema to deliver.
 
-    Parameters
-    ----------
-    schema
-        The user's argument.
-    read_schema
-        The schema of the state.
-
-    Raises
-    ------
-    OptionError
-        If the argument is neither a schema nor a mapping of names to types, or names an unknown column.
+    ``schema``: the user's argument. ``read_schema``: the schema of the state.
     """
     if isinstance(schema, pa.Schema):
         return with_comments_of(schema, read_schema)

@@ -59,12 +59,7 @@ class SizePart:
 class SizeReport:
     """A report of sizes: its parts, and how to put them together.
 
-    Parameters
-    ----------
-    by, top
-        What rows are about, and how many there are; ``None`` for all.
-    parts
-        The parts.
+    ``by`` and ``top``: what rows are about, and how many there are; ``None`` for all.
     """
 
     by: SizesBy

@@ -95,16 +95,8 @@ def recovering(
 ) -> list[SnapshotInfo]:
     """Return the snapshots, with the ones marked that recovering jobs take.
 
-    Parameters
-    ----------
-    snapshots
-        The snapshots.
-    high_availability
-        A file of high availability, or a directory with such files.
-    pointer_files
-        Files of high availability that are used by default.
-    access
-        Options of opening files.
+    ``high_availability``: a file of high availability, or a directory with such files. ``pointer_files``: files of high
+    availability that are used by default. ``access``: options of opening files.
     """
     if high_availability is not None:
         return with_recovery(list(snapshots), find_pointers(fspath(high_availability), access.storage()))

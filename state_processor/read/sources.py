@@ -31,21 +31,11 @@ _LOG: Final = getLogger("state_processor")
 
 @dataclass(frozen=True)
 class KnownStates:
-    """The states of an operator, as the headers of its subtasks register them: a request to storage for each. It can be pickled.
+    """The states of an operator, as its subtasks register them: a request to storage for each. They can be pickled."""
 
-    Parameters
-    ----------
-    digest
-        Of the snapshot's metadata.
-    operator
-        The operator's id.
-    states
-        The states by name.
-    """
-
-    digest: str
-    operator: str
-    states: dict[str, list[StateDescription]]
+    digest: str  # of the snapshot's metadata
+    operator: str  # the operator's id
+    states: dict[str, list[StateDescription]]  # the states by name
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickling; what many subtasks register alike is in it once."""
@@ -69,19 +59,7 @@ def known_states(options: SourceOptions, stored: StoredOperator) -> KnownStates 
 def open_operator(options: SourceOptions, cached: KnownStates | None = None) -> StoredOperator:
     """Open the snapshot, and find the operator that the options name.
 
-    Parameters
-    ----------
-    options
-        The options.
-    cached
-        The operator's states, if they were read before. Those of another snapshot or operator are not used.
-
-    Raises
-    ------
-    OptionError
-        If no operator is named.
-    NotFoundError
-        If the operator does not exist.
+    ``cached``: the operator's states, if they were read before. Those of another snapshot or operator are not used.
     """
     if options.operator is None:
         raise OptionError(f"no operator: name it by {spelled('uid')}, or by {spelled('uid_hash')} if its uid is unknown")
@@ -92,24 +70,7 @@ def open_operator(options: SourceOptions, cached: KnownStates | None = None) -> 
 
 
 def find_reader(options: SourceOptions, stored: StoredOperator) -> SelectableStateReader:
-    """Return the reader of the state that the options name.
-
-    Parameters
-    ----------
-    options
-        The options.
-    stored
-        The operator.
-
-    Raises
-    ------
-    OptionError
-        If an option does not act on the state.
-    NotFoundError
-        If the operator does not have the state.
-    UndecodableValueError
-        If a type declares nanoseconds, and the options do not say how to read them.
-    """
+    """Return the reader of the state that the options name."""
     read = StatesToRead.find(stored, options.state, options.kind)
     states = [state for variants in read.variants.values() for state in variants]
     place = stored.label if options.state is None else f"state {options.state!r} of {stored.label}"
@@ -146,13 +107,7 @@ class ProjectedReader:
 
     @classmethod
     def of(cls, reader: SelectableStateReader, schema: pa.Schema) -> ProjectedReader:
-        """Return a reader of the columns of a schema. What it leaves out, fields of structs too, is skipped, not decoded.
-
-        Raises
-        ------
-        OptionError
-            If a column does not exist, or can't be converted.
-        """
+        """Return a reader of the columns of a schema. What it leaves out, fields of structs too, is skipped, not decoded."""
         whole = cls(reader, Projection(reader.schema, schema))
         selected = reader.select(selection(reader.schema, schema))
         return whole if selected.schema.equals(reader.schema) else cls(selected, Projection(selected.schema, schema))
@@ -165,17 +120,7 @@ class ProjectedReader:
 def refuse_nanoseconds(schema: pa.Schema, place: str) -> None:
     """Refuse columns that Spark's timestamps, which end at microseconds, may not hold.
 
-    Parameters
-    ----------
-    schema
-        The columns of a read, with what their types declare.
-    place
-        The operator and the state, for the message.
-
-    Raises
-    ------
-    UndecodableValueError
-        If there is one.
+    ``schema``: the columns of a read, with what their types declare. ``place``: the operator and the state, for the message.
     """
     paths = [path for field in schema for path in _paths(field.name, field.type)]
     if paths:

@@ -140,18 +140,9 @@ def format_of_read(
 ) -> str:
     """Return the name of a format of the session for reads of one state.
 
-    Parameters
-    ----------
-    spark
-        The session.
-    source
-        The data source of the format.
-    label
-        What is read. It is part of the name: Spark shows nothing else of the read in plans and in its user interface.
-    code
-        Serializers that the tasks of the format know, and their door.
-    storage_options
-        Settings of storage. They are attributes of the class: Spark's user interface shows options, and does not show classes.
+    ``label``: what is read. It is part of the name: Spark shows nothing else of the read in plans and in its user interface.
+    ``code``: serializers that the tasks of the format know, and their door. ``storage_options``: settings of storage. They are
+    attributes of the class: Spark's user interface shows options, and does not show classes.
     """
     settings = dict(storage_options or {})
     with _LOCK:

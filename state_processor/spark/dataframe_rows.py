@@ -26,18 +26,10 @@ from state_processor.write.row_protocol import ColumnNames, GivenRows, Operation
 
 @dataclass(frozen=True)
 class SparkRows:
-    """Rows of a DataFrame; see :class:`~state_processor.write.row_protocol.Rows` for the methods.
-
-    Parameters
-    ----------
-    given
-        The DataFrame.
-    task
-        What tasks do with its partitions first.
-    """
+    """Rows of a DataFrame; see :class:`~state_processor.write.row_protocol.Rows` for the methods."""
 
     given: DataFrame
-    task: PartitionTask | None = None
+    task: PartitionTask | None = None  # what tasks do with its partitions first
 
     @cached_property
     def frame(self) -> DataFrame:
@@ -100,13 +92,7 @@ class SparkRows:
             return SparkRows(self.frame.localCheckpoint())
 
     def without(self, columns: Sequence[str], later_rows: SparkRows, other_columns: Sequence[str]) -> SparkRows:
-        """Return the rows whose key does not occur in other rows.
-
-        Raises
-        ------
-        InvalidRowError
-            If the columns can't be compared.
-        """
+        """Return the rows whose key does not occur in other rows."""
         pairs = list(zip(columns, other_columns, strict=True))
         for column, later_column in pairs:
             check_comparable(self.schema.field(column).type, later_column, later_rows.schema.field(later_column).type)
@@ -141,13 +127,7 @@ def _types_of(schema: pa.Schema) -> StructType:
 
 
 def rows_of(spark: SparkSession, source: GivenRows) -> SparkRows:
-    """Return rows that a user gives: a DataFrame of Spark, pandas or Polars, or another stream of Arrow batches.
-
-    Raises
-    ------
-    OptionError
-        If it is something else, or Spark lacks a type for one of its columns.
-    """
+    """Return rows that a user gives: a DataFrame of Spark, pandas or Polars, or another stream of Arrow batches."""
     if isinstance(source, DataFrame):
         return SparkRows(source)
     table = as_table(source)

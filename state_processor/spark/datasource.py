@@ -60,12 +60,7 @@ class SnapshotDataSource(DataSource):
     def _parsed(self, source: str, schema: StructType | None = None) -> tuple[SourceOptions, TaskSerializers]:
         """Return the options, and the serializers of users, which this process knows from here on.
 
-        Parameters
-        ----------
-        source
-            The name of the format.
-        schema
-            The schema of the read. It has the options of a table.
+        ``source``: the name of the format. ``schema``: the schema of the read. It has the options of a table.
         """
         texts = self.options if schema is None else with_options_of_table(self.options, schema)
         options = SourceOptions.parse(texts, source, self.allowed)

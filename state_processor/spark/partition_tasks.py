@@ -31,17 +31,10 @@ class OnBatches:
 
 @dataclass(frozen=True)
 class OnKeys:
-    """Run an operation on all rows of some keys together.
-
-    Parameters
-    ----------
-    operation
-        The operation.
-    combines
-        Whether it may run on some rows of a key, and then on its results with more rows: a key may have any number of rows.
-    """
+    """Run an operation on all rows of some keys together."""
 
     operation: Operation
+    # whether it may run on some rows of a key, and then on its results with more rows: a key may have any number of rows
     combines: bool
 
     def __call__(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
@@ -69,12 +62,7 @@ class OnKeys:
 class PartitionTask:
     """Steps over the rows of a partition.
 
-    Parameters
-    ----------
-    given, result
-        The columns before and after.
-    steps
-        The steps.
+    ``given`` and ``result``: the columns before and after.
     """
 
     given: pa.Schema

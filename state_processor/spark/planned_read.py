@@ -72,24 +72,9 @@ def planned_read(
 ) -> DataFrame:
     """Return the rows of parts of a snapshot.
 
-    Parameters
-    ----------
-    spark
-        The session that reads them.
-    reader
-        Reads a part.
-    snapshots
-        The snapshots that it reads.
-    parts
-        What to read; small parts share a task.
-    schema
-        The columns that ``reader`` yields.
-    serializers
-        Serializers that users register.
-    label
-        What is read, which ``explain()`` and Spark's user interface show.
-    split_bytes
-        Size of what one task reads; ``None`` for the default.
+    ``parts``: what to read; small parts share a task. ``schema``: the columns that ``reader`` yields. ``serializers``:
+    serializers that users register. ``label``: what is read, which ``explain()`` and Spark's user interface show.
+    ``split_bytes``: size of what one task reads; ``None`` for the default.
     """
     raise_errors_of_tasks()
     send_package(spark)

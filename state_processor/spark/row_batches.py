@@ -30,12 +30,7 @@ def with_counted_batches(query: DataFrame, schemas: Iterable[t.StructType]) -> D
     A session whose ``spark.sql.execution.arrow.maxBytesPerBatch`` was set by its user keeps its bounds. So do queries of
     Spark Connect: they can't be moved to another session.
 
-    Parameters
-    ----------
-    query
-        The query.
-    schemas
-        Schemas of the rows that it hands to Python workers.
+    ``schemas``: schemas of the rows that it hands to Python workers.
     """
     if not hasattr(query, "_jdf"):
         return query

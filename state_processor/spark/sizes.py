@@ -29,14 +29,7 @@ class MeasurePart:
 def size_report(spark: SparkSession, report: SizeReport, modules: Sequence[str]) -> DataFrame:
     """Make a report with a job of Spark.
 
-    Parameters
-    ----------
-    spark
-        The session.
-    report
-        The plan of the report.
-    modules
-        Modules that register serializers.
+    ``report``: the plan of the report. ``modules``: modules that register serializers.
     """
     tables = SparkEngine(spark).run_parts(report.parts, MeasurePart(TaskSerializers.of_driver(modules)))
     merged = report.merged(table for table in tables if table is not None)

@@ -32,13 +32,7 @@ _SETTING: Final = re.compile(
 
 
 def with_settings_of_spark(spark: SparkSession, access: SnapshotAccess, path: str | PathLike[str]) -> SnapshotAccess:
-    """Return options of access with the settings of Spark; see :func:`with_settings`.
-
-    Raises
-    ------
-    OptionError
-        If the session is a path, or the path is not a path.
-    """
+    """Return options of access with the settings of Spark; see :func:`with_settings`."""
     if isinstance(spark, (str, PathLike)):
         raise OptionError(f"spark: expected a SparkSession, found {spark!r}; the session comes before the path")
     check_path(path)

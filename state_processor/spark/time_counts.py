@@ -27,17 +27,9 @@ _DDL: Final = "by string, step bigint, outside bigint, bins array<bigint>, count
 
 @dataclass(frozen=True)
 class CountTimes:
-    """A task that counts points in time.
+    """A task that counts points in time."""
 
-    Parameters
-    ----------
-    by
-        The column to group by; ``None`` to count all together.
-    column
-        The column of the points in time.
-    """
-
-    by: str | None
+    by: str | None  # the column to group by; ``None`` to count all together
     column: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

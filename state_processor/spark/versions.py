@@ -52,12 +52,7 @@ def start_configuration(spark: SparkSession, key: str) -> str:
 def filter_keys(condition: Any, column: str) -> tuple[Any, ...] | None:
     """Return the values of a column that a filter lets pass; ``None`` for a filter of other columns.
 
-    Parameters
-    ----------
-    condition
-        A ``pyspark.sql.datasource.Filter``.
-    column
-        The name of a top-level column.
+    ``condition``: a ``pyspark.sql.datasource.Filter``. ``column``: the name of a top-level column.
     """
     if getattr(condition, "attribute", None) != (column,):
         return None

@@ -36,30 +36,12 @@ def assert_state(
 ) -> None:
     """Assert the contents of a state.
 
-    Parameters
-    ----------
-    path
-        Directory of the savepoint or checkpoint, or its ``_metadata``.
-    uid, state
-        The state.
-    expected
-        Of keyed and broadcast state, the value for each key: of list state a list, of map state a dictionary. Keys that are
-        structs, such as tuples and POJOs, are tuples of their fields. Of window state, the value for each ``(key, window)``; a
-        window is the tuple of its start and end. Of list and union state, the elements in any order.
-    python_type
-        Type that a PyFlink job declares for the state, such as ``Types.LONG()`` or ``ListState(Types.LONG())``. Without it,
-        values of PyFlink are bytes.
-    **options
-        See :class:`~state_processor.options.groups.SnapshotOptions`.
-
-    Raises
-    ------
-    AssertionError
-        The contents differ; the message lists the keys that differ, with both values.
-    NotFoundError
-        The snapshot does not contain the operator or the state.
-    OptionError
-        ``expected`` is neither a dictionary nor elements.
+    ``path``: directory of the savepoint or checkpoint, or its ``_metadata``. ``expected``: of keyed and broadcast state, the
+    value for each key: of list state a list, of map state a dictionary. Keys that are structs, such as tuples and POJOs, are
+    tuples of their fields. Of window state, the value for each ``(key, window)``; a window is the tuple of its start and end. Of
+    list and union state, the elements in any order. ``python_type``: type that a PyFlink job declares for the state, such as
+    ``Types.LONG()`` or ``ListState(Types.LONG())``. Without it, values of PyFlink are bytes. ``**options``: see
+    :class:`~state_processor.options.groups.SnapshotOptions`.
     """
     __tracebackhide__ = True
     contents = contents_of(path, uid, state, options if python_type is None else {**options, "python_type": python_type})

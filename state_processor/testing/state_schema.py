@@ -27,24 +27,9 @@ class StateSchemaError(AssertionError):
 def check_schema(path: str | PathLike[str], file: Path, options: Mapping[str, Any]) -> list[str]:
     """Compare a savepoint with the states of a file.
 
-    Parameters
-    ----------
-    path
-        The savepoint.
-    file
-        The signature of the job that the savepoint has to fit.
-    options
-        Options of opening the savepoint.
+    ``file``: the signature of the job that the savepoint has to fit. ``options``: options of opening the savepoint.
 
-    Returns
-    -------
-    list of str
-        Changes that Flink accepts.
-
-    Raises
-    ------
-    StateSchemaError
-        Flink would refuse the restore, or state would be lost or would change; the message lists the reasons.
+    Returns: changes that Flink accepts.
     """
     written = parse_signature(parse_json(file.read_text("utf-8")), str(file))
     now = _signature(path, options)

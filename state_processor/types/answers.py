@@ -20,12 +20,7 @@ class Answer(StrEnum):
     def of(cls, *, wrong: bool, unchecked: bool) -> Answer:
         """Return the answer: what is wrong outweighs what could not be checked.
 
-        Parameters
-        ----------
-        wrong
-            Whether something is wrong.
-        unchecked
-            Whether something could not be checked.
+        ``wrong``: whether something is wrong. ``unchecked``: whether something could not be checked.
         """
         if wrong:
             return cls.NO

@@ -44,13 +44,7 @@ def asking_for_types(state: StateDescription) -> Iterator[None]:
 
 
 def type_of(path: str, declared: TypeSerializer | str) -> TypeSerializer:
-    """Return a declared type, which may be text.
-
-    Raises
-    ------
-    OptionError
-        If the argument is not a type.
-    """
+    """Return a declared type, which may be text."""
     try:
         type_ = parse_type(declared) if isinstance(declared, str) else declared
     except OptionError as problem:
@@ -61,13 +55,7 @@ def type_of(path: str, declared: TypeSerializer | str) -> TypeSerializer:
 
 
 def java_types_by_path(types: DeclaredTypes | None) -> dict[str, JavaType]:
-    """Return the declared types as Java types, by path.
-
-    Raises
-    ------
-    OptionError
-        If one is not a type, or Kryo writes no Java type that corresponds to it.
-    """
+    """Return the declared types as Java types, by path."""
     if types is not None and not isinstance(types, Mapping):
         raise OptionError(f"types={types!r}: expected a mapping of paths to types, such as {{'value.counters': Types.LIST(…)}}")
     by_path = {}

@@ -40,16 +40,8 @@ _SHOWN: Final = 60
 def duration_ms(value: str | timedelta) -> int:
     """Return the milliseconds of a duration.
 
-    Parameters
-    ----------
-    value
-        A ``timedelta``, an ISO-8601 duration such as ``PT1H``, ``P7D`` or ``PT0.5S``, or numbers with units as in options of
-        Flink and intervals of Spark: ``1h``, ``7 d``, ``90 seconds``, ``1 day 12 hours``.
-
-    Raises
-    ------
-    OptionError
-        If the value is not a duration.
+    ``value``: a ``timedelta``, an ISO-8601 duration such as ``PT1H``, ``P7D`` or ``PT0.5S``, or numbers with units as in options
+    of Flink and intervals of Spark: ``1h``, ``7 d``, ``90 seconds``, ``1 day 12 hours``.
     """
     if isinstance(value, timedelta):
         return value // _MILLISECOND
@@ -85,15 +77,8 @@ def duration_text(milliseconds: int) -> str:
 def instant_ms(value: str | int | datetime) -> int:
     """Return the epoch milliseconds of a point in time.
 
-    Parameters
-    ----------
-    value
-        A ``datetime``, ISO text, epoch milliseconds, or ``now``, the time of this call. A time without a time zone is in UTC.
-
-    Raises
-    ------
-    OptionError
-        If the value is not a point in time, or is a present date in another unit.
+    ``value``: a ``datetime``, ISO text, epoch milliseconds, or ``now``, the time of this call. A time without a time zone is in
+    UTC.
     """
     if isinstance(value, str):
         text = value.strip()

@@ -26,15 +26,7 @@ _SPEC: Final = re.compile(r"\s*(ValueState|ReducingState|AggregatingState|ListSt
 
 
 def python_type_of(type_: PythonType | PythonTypeArgument) -> PythonType:
-    """Return a type as tasks get it.
-
-    Raises
-    ------
-    OptionError
-        If it is not a type, or its text does not name a type.
-    UnsupportedFormatError
-        If PyFlink does not have a coder for it.
-    """
+    """Return a type as tasks get it."""
     match type_:
         case PythonType():
             return type_
@@ -65,13 +57,7 @@ def asking_for_python_type(state: StateDescription) -> Iterator[None]:
 
 
 def unpickled_of(argument: bool | TypeSerializer | PortableType) -> Unpickled:
-    """Return whether pickles are loaded as tasks get it.
-
-    Raises
-    ------
-    TypeError
-        If it is neither a boolean nor a type.
-    """
+    """Return whether pickles are loaded as tasks get it."""
     if isinstance(argument, TypeSerializer):
         return PortableType.of(argument)
     if not isinstance(argument, (bool, PortableType)):
@@ -112,13 +98,7 @@ def to_json(type_: PythonType) -> dict[str, Any]:
 
 
 def of_json(content: Any) -> PythonType:
-    """Return the type of :func:`to_json`, or of text.
-
-    Raises
-    ------
-    ValueError
-        If it is neither.
-    """
+    """Return the type of :func:`to_json`, or of text."""
     if isinstance(content, str):
         return python_type_of(content)
     if not isinstance(content, Mapping) or content.get("kind") not in ("", "VALUE", "LIST", "MAP"):

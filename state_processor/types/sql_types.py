@@ -54,15 +54,7 @@ _SPARK: Final[dict[str, Callable[[Any], LogicalType]]] = {
 def sql_type(type_: Any) -> LogicalType:
     """Return a type of Flink SQL.
 
-    Parameters
-    ----------
-    type_
-        SQL text such as ``DECIMAL(10, 2) NOT NULL``, a type of Spark's, or a type as it is.
-
-    Raises
-    ------
-    OptionError
-        If it is something else.
+    ``type_``: SQL text such as ``DECIMAL(10, 2) NOT NULL``, a type of Spark's, or a type as it is.
     """
     if isinstance(type_, LogicalType):
         return type_
@@ -77,16 +69,8 @@ def sql_type(type_: Any) -> LogicalType:
 def row_type(fields: Any) -> RowType:
     """Return a row of Flink SQL.
 
-    Parameters
-    ----------
-    fields
-        SQL text, ``ROW<id BIGINT NOT NULL, name STRING>`` or the text inside the brackets; a mapping from names to
-        arguments of :func:`sql_type`; a list of such arguments, for fields ``f0``, ``f1``, …; or a ``StructType`` of Spark's.
-
-    Raises
-    ------
-    OptionError
-        If it is something else.
+    ``fields``: SQL text, ``ROW<id BIGINT NOT NULL, name STRING>`` or the text inside the brackets; a mapping from names to
+    arguments of :func:`sql_type`; a list of such arguments, for fields ``f0``, ``f1``, …; or a ``StructType`` of Spark's.
     """
     if isinstance(fields, str):
         text = fields.strip()

@@ -130,21 +130,8 @@ StateSpec = ValueState | ReducingState | AggregatingState | ListState | MapState
 def spec_of(name: str, kind: str, whole: TypeSerializer, namespace: TypeSerializer | None, *, has_ttl: bool) -> StateSpec:
     """Return a state that a snapshot has, as methods of writers take it.
 
-    Parameters
-    ----------
-    name, kind
-        The state.
-    whole
-        The type of its value, or of the whole list or map of a key.
-    namespace
-        The type of its namespace, unless it has none.
-    has_ttl
-        Whether it has time-to-live.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If writers do not write states of this kind from rows.
+    ``whole``: the type of its value, or of the whole list or map of a key. ``namespace``: the type of its namespace, unless it
+    has none. ``has_ttl``: whether it has time-to-live.
     """
     ttl = has_ttl or None
     if isinstance(namespace, VoidNamespaceSerializer):
@@ -162,13 +149,7 @@ def spec_of(name: str, kind: str, whole: TypeSerializer, namespace: TypeSerializ
 
 
 def as_spec(name: str, spec: StateSpec | TypeSerializer) -> StateSpec:
-    """Return a state unchanged, or value state of a type.
-
-    Raises
-    ------
-    OptionError
-        If it is neither.
-    """
+    """Return a state unchanged, or value state of a type."""
     if isinstance(spec, TypeSerializer):
         return ValueState(spec)
     if not isinstance(spec, StateSpec):
@@ -180,11 +161,6 @@ def with_type(state: KeyedDescription, new: TypeSerializer) -> KeyedDescription:
     """Return a state with values of another type: for lists and maps the type of the whole or, for lists, of an element.
 
     Time-to-live stays unchanged.
-
-    Raises
-    ------
-    OptionError
-        If the type does not fit the kind of state.
     """
     check_type("new type", new)
     changed = {}
@@ -206,13 +182,7 @@ def whole_type(state: StateDescription) -> TypeSerializer:
 
 
 def timer_queue(service: str, domain: str, key: TypeSerializer, namespace: TypeSerializer | None) -> KeyedDescription:
-    """Describe the queue of a timer service.
-
-    Raises
-    ------
-    OptionError
-        If the domain is neither ``event_time`` nor ``processing_time``.
-    """
+    """Describe the queue of a timer service."""
     if domain not in TIMER_NAMES:
         raise OptionError(f"timers: domain {domain!r}, expected {' or '.join(TIMER_NAMES)}")
     prefix, kind = TIMER_NAMES[domain]
@@ -235,17 +205,7 @@ _TYPES: Final = "Types."
 def check_type(place: str, type_: Any) -> None:
     """Check that an argument is a type.
 
-    Parameters
-    ----------
-    place
-        What has the type, for the message.
-    type_
-        The argument.
-
-    Raises
-    ------
-    OptionError
-        If it is not a type; the message has the call that is meant, where this is known.
+    ``place``: what has the type, for the message.
     """
     if not isinstance(type_, TypeSerializer):
         raise OptionError(f"{place}: expected a type such as Types.LONG(), found {found(type_)}")
@@ -262,13 +222,7 @@ def found(value: Any) -> str:
 
 
 def check_ttl(ttl: bool | timedelta | str | None) -> None:
-    """Check that a time-to-live is a flag or a positive duration.
-
-    Raises
-    ------
-    OptionError
-        If it is not.
-    """
+    """Check that a time-to-live is a flag or a positive duration."""
     if ttl is None or isinstance(ttl, bool):
         return
     if duration_ms(ttl) <= 0:

@@ -17,13 +17,7 @@ _SCALARS: Final = {arrow_type: scalar.serializer for scalar in SCALARS.values() 
 
 
 def type_of_column(arrow_type: pa.DataType, label: str) -> TypeSerializer:
-    """Return the type that Flink most likely has for a column: ``LONG`` for ``bigint``, ``ROW`` with names for ``struct``, etc.
-
-    Raises
-    ------
-    OptionError
-        If Flink does not have a type for the column; the message asks to name one.
-    """
+    """Return the type that Flink most likely has for a column, such as ``LONG`` for ``bigint``."""
     return within_limits(_type_of(arrow_type, label))
 
 

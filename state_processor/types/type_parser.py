@@ -41,19 +41,10 @@ _NESTED: Final[dict[str, tuple[int | None, Callable[..., TypeSerializer]]]] = {
 def parse_type(text: str, column: pa.DataType | None = None) -> TypeSerializer:
     """Parse the text of a type.
 
-    Parameters
-    ----------
-    text
-        A name of :class:`~state_processor.Types` with the types inside in angle brackets. A POJO is ``POJO<class>`` and takes
-        its fields from the column, or has them in parentheses: ``POJO<class>(name STRING, score DOUBLE)``. An enum has its
-        constants in parentheses, in the order of declaration: ``ENUM<class>(LOW, HIGH)``.
-    column
-        The type of the column, for POJOs without fields.
-
-    Raises
-    ------
-    OptionError
-        If the text names no type; the message says where.
+    ``text``: a name of :class:`~state_processor.Types` with the types inside in angle brackets. A POJO is ``POJO<class>`` and
+    takes its fields from the column, or has them in parentheses: ``POJO<class>(name STRING, score DOUBLE)``. An enum has its
+    constants in parentheses, in the order of declaration: ``ENUM<class>(LOW, HIGH)``. ``column``: the type of the column, for
+    POJOs without fields.
     """
     parser = _Parser(text)
     parsed = parser.type(column)

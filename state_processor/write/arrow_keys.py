@@ -36,12 +36,8 @@ def shared_key_numbers(
 ) -> tuple[Numbers, Numbers]:
     """Return the numbers of the rows of two tables; -1 for rows with a null, because a null equals nothing.
 
-    Parameters
-    ----------
-    left_columns, right_columns
-        The columns of both tables.
-    matching_nulls
-        The positions of columns where null equals null.
+    ``left_columns`` and ``right_columns``: the columns of both tables. ``matching_nulls``: the positions of columns where null
+    equals null.
     """
     together = [
         pa.chunked_array([*a.cast(type_).chunks, *b.cast(type_).chunks], type_)
@@ -57,17 +53,8 @@ def shared_key_numbers(
 def check_comparable(earlier: pa.DataType, column: str, later: pa.DataType) -> None:
     """Refuse columns of keys that can't be compared.
 
-    Parameters
-    ----------
-    earlier
-        The type in rows that were given before.
-    column, later
-        The column of rows that may replace them, and its type.
-
-    Raises
-    ------
-    InvalidRowError
-        If one is of another type than the other, or structs have other fields, or in another order.
+    ``earlier``: the type in rows that were given before. ``column`` and ``later``: the column of rows that may replace them, and
+    its type.
     """
     if pa.types.is_null(earlier) or pa.types.is_null(later):
         return  # without values; null keys are refused, with their row, when rows are encoded

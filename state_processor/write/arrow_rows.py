@@ -23,12 +23,7 @@ _BATCH_ROWS: Final = 1 << 19
 class _Stream:
     """Batches that can be read once, unless they are kept as a table.
 
-    Parameters
-    ----------
-    schema
-        The columns of the stream.
-    opened
-        Opens the stream.
+    ``schema``: the columns of the stream. ``opened``: opens the stream.
     """
 
     def __init__(self, schema: pa.Schema, opened: Callable[[], pa.RecordBatchReader]) -> None:
@@ -58,10 +53,7 @@ class _Stream:
 class SharedMemory:
     """Digest of the memory of a table, which its owner may change: arrays of NumPy are columns of Arrow without a copy.
 
-    Parameters
-    ----------
-    table
-        The table as a user gives it.
+    ``table``: the table as a user gives it.
     """
 
     def __init__(self, table: pa.Table) -> None:
@@ -72,13 +64,7 @@ class SharedMemory:
         )
 
     def check(self, table: pa.Table) -> None:
-        """Refuse a table with other contents.
-
-        Raises
-        ------
-        OptionError
-            If its memory was changed.
-        """
+        """Refuse a table with other contents."""
         if _digest(table) != self._digest:
             raise OptionError(self._message)
 
@@ -101,14 +87,8 @@ class ArrowRows:
     Streams are read batch by batch when the savepoint is written. Rows with an element of a list each, timers, rows of broadcast
     state, and rows that later rows replace are held in memory.
 
-    Parameters
-    ----------
-    source
-        The rows.
-    columns
-        The columns to take, by the names that they get; by default all.
-    memory
-        What the memory of a table has to be when its rows are read; by default as it is now.
+    ``columns``: the columns to take, by the names that they get; by default all. ``memory``: what the memory of a table has to be
+    when its rows are read; by default as it is now.
     """
 
     case_sensitive: Final = True
@@ -124,15 +104,8 @@ class ArrowRows:
     def of(cls, source: Any) -> ArrowRows:
         """Return rows that a user gives.
 
-        Parameters
-        ----------
-        source
-            An object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, a data frame of pandas, or a list of dictionaries.
-
-        Raises
-        ------
-        OptionError
-            If it is something else, or Arrow can't read it.
+        ``source``: an object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, a data frame of pandas, or a list of
+        dictionaries.
         """
         if isinstance(source, ArrowRows):
             return source
@@ -226,13 +199,7 @@ class ArrowRows:
         return self if isinstance(self._source, pa.Table) else ArrowRows(self._source.table(), self._columns)
 
     def without(self, columns: Sequence[str], later_rows: ArrowRows, other_columns: Sequence[str]) -> ArrowRows:
-        """Return the rows whose key does not occur in other rows.
-
-        Raises
-        ------
-        InvalidRowError
-            If the columns can't be compared.
-        """
+        """Return the rows whose key does not occur in other rows."""
         earlier, later = self.to_arrow(), later_rows.to_arrow()
         for column, later_column in zip(columns, other_columns, strict=True):
             check_comparable(earlier.schema.field(column).type, later_column, later.schema.field(later_column).type)

@@ -79,17 +79,9 @@ def blob_indexes(rows: Iterable[pa.RecordBatch]) -> list[BlobIndex]:
 def write_index(table: pa.Table, staging: Staging) -> Iterator[pa.RecordBatch]:
     """Write an index file: a record batch for each subtask, in the order of ``subtasks`` of :data:`BLOB_INDEXES`.
 
-    Parameters
-    ----------
-    table
-        Blobs, as :data:`SPILLED_BLOBS`.
-    staging
-        The write.
+    ``table``: blobs, as :data:`SPILLED_BLOBS`.
 
-    Yields
-    ------
-    pyarrow.RecordBatch
-        One row of :data:`BLOB_INDEXES`, or nothing without blobs.
+    Returns: one row of :data:`BLOB_INDEXES`, or nothing without blobs.
     """
     if not table.num_rows:
         return
@@ -155,10 +147,7 @@ def read_between_passes(staging: Staging, name: str) -> StoredFile:
 class FileStream(io.RawIOBase):
     """A file as a Python stream, for pyarrow.
 
-    Parameters
-    ----------
-    file
-        The file. Reads raise its errors.
+    ``file``: the file. Reads raise its errors.
     """
 
     def __init__(self, file: StoredFile) -> None:

@@ -63,23 +63,10 @@ _LAST_CHECKPOINT: Final = 2**63 - 2
 class SavepointBuild:
     """Build of a savepoint. Operators are changed as drafts; nothing is written before :meth:`write`.
 
-    Parameters
-    ----------
-    snapshot
-        The source savepoint, if there is one.
-    max_parallelism
-        Number of key groups of new operators.
-    flink_version
-        The oldest Flink version that has to restore the savepoint; ``None`` for the version of the source savepoint.
-    access
-        Options of opening snapshots.
-    scratch
-        Directory for new files of RocksDB and ForSt; ``None`` for the default directory.
-
-    Raises
-    ------
-    OptionError
-        If ``scratch`` is not a path.
+    ``snapshot``: the source savepoint, if there is one. ``max_parallelism``: number of key groups of new operators.
+    ``flink_version``: the oldest Flink version that has to restore the savepoint; ``None`` for the version of the source
+    savepoint. ``access``: options of opening snapshots. ``scratch``: directory for new files of RocksDB and ForSt; ``None`` for
+    the default directory.
     """
 
     takes_arrow: bool = False
@@ -143,13 +130,7 @@ class SavepointBuild:
         return cls(snapshot, largest, flink_version, access, scratch)
 
     def open_source(self, access: SnapshotAccess, copied: Snapshot | None = None) -> Snapshot:
-        """Open the source savepoint again, or a snapshot that an operator is copied from, with other options.
-
-        Raises
-        ------
-        WriteError
-            If it was replaced.
-        """
+        """Open the source savepoint again, or a snapshot that an operator is copied from, with other options."""
         source = copied or self.snapshot
         assert source is not None  # changes to states of it have found them there
         if (snapshot := access.open(source.directory)).digest != source.digest:
@@ -170,13 +151,7 @@ class SavepointBuild:
         return tuple({(s.directory, s.digest): s for s in reversed(snapshots)}.values())[::-1]
 
     def check_source(self) -> None:
-        """Refuse to go on if a source savepoint was replaced: types, copied bytes and shared files are of the former one.
-
-        Raises
-        ------
-        WriteError
-            If ``_metadata`` has another content than when the source savepoint was opened, or was removed.
-        """
+        """Refuse to go on if a source savepoint was replaced: types, copied bytes and shared files are of the former one."""
         for source in self._sources:
             if not source.is_current:
                 raise replaced_source(source)
@@ -198,13 +173,7 @@ class SavepointBuild:
         return tuple(self._drafts.values())
 
     def existing(self, uid: Uid) -> OperatorDraft:
-        """Return the draft of an operator.
-
-        Raises
-        ------
-        NotFoundError
-            If the operator does not exist.
-        """
+        """Return the draft of an operator."""
         identifier = self._identifier(uid)
         if identifier.uid_hash not in self._drafts:
             raise NotFoundError.naming_nearest("operator", str(identifier), [str(d.identifier) for d in self.drafts])
@@ -216,14 +185,8 @@ class SavepointBuild:
 
         On failure the draft does not change. Errors name the operator.
 
-        Parameters
-        ----------
-        uid
-            The operator.
-        existing
-            Whether the operator has to be there.
-        parallelism
-            The parallelism of the operator; ``None`` leaves it unchanged.
+        ``existing``: whether the operator has to be there. ``parallelism``: the parallelism of the operator; ``None`` leaves it
+        unchanged.
         """
         draft = (self.existing(uid) if existing else self._draft(self._identifier(uid))).copy()
         door = entered(Door.FUNCTIONS) if self.takes_arrow else nullcontext()
@@ -289,13 +252,7 @@ class SavepointBuild:
                 self._check_free(draft)
 
     def _by_operator(self, values: Mapping[K, T]) -> dict[str, T]:
-        """Return values for operators of the source savepoint by their hashes.
-
-        Raises
-        ------
-        OptionError
-            If an operator is named twice, such as by its uid and by its hash.
-        """
+        """Return values for operators of the source savepoint by their hashes."""
         named: dict[str, K] = {}
         for uid in values:
             uid_hash = self.existing(uid).identifier.uid_hash
@@ -311,13 +268,7 @@ class SavepointBuild:
         draft.changes.parallelism = parallelism
 
     def set_asynchronous(self, uid: Uid | None, asynchronous: bool) -> None:
-        """Set whether an operator uses the asynchronous state API; ``None`` means all operators with keyed state.
-
-        Raises
-        ------
-        OptionError
-            If no operator has keyed state.
-        """
+        """Set whether an operator uses the asynchronous state API; ``None`` means all operators with keyed state."""
         asynchronous = BOOLEAN.of_argument("enabled", asynchronous)
         uids = [uid] if uid is not None else [d.identifier for d in self.drafts if d.source_keyed or d.changes.added]
         if not uids:
@@ -401,13 +352,7 @@ class SavepointBuild:
             draft.flink_major = self._flink_major
 
     def migration_report(self) -> MigrationReport:
-        """Return the outcome of the migration for each state.
-
-        Raises
-        ------
-        OptionError
-            Without a migration.
-        """
+        """Return the outcome of the migration for each state."""
         if self._migrated_to is None:
             raise OptionError("there is no migration to report on; call migrate first")
         return MigrationReport(self._migrated_to, tuple(report for draft in self.drafts for report in draft.migration_reports))
@@ -458,10 +403,7 @@ class SavepointBuild:
     ) -> WriteSummary:
         """Write into a directory; see :meth:`~state_processor.SavepointWriter.write`.
 
-        Parameters
-        ----------
-        access
-            Options of access to the directory; by default the options of the source savepoint.
+        ``access``: options of access to the directory; by default the options of the source savepoint.
         """
         storage = (access or self.access).storage()
         overwrite = BOOLEAN.of_argument("overwrite", overwrite)

@@ -19,26 +19,14 @@ from state_processor.write.row_protocol import ColumnNames, OperatorRows, Replac
 
 @dataclass(frozen=True)
 class StateRows:
-    """Rows of keyed states.
-
-    Attributes
-    ----------
-    rows
-        The rows.
-    columns
-        By state: the columns that it is written from.
-    replaces
-        What a row replaces of the source savepoint: nothing, all entries of its key, or one entry of a map.
-    names
-        By state: names of the fields of rows, which headers do not contain.
-    queues
-        By state of timers: service and domain of its rows. It has left out states, too: other rows fail the write.
-    """
+    """Rows of keyed states."""
 
     rows: Rows
-    columns: Mapping[str, ColumnNames]
-    replaces: Replaced = ""
+    columns: Mapping[str, ColumnNames]  # by state: the columns that it is written from
+    replaces: Replaced = ""  # what a row replaces of the source savepoint: nothing, all entries of its key, or one entry of a map
+    # by state: names of the fields of rows, which headers do not contain
     names: Mapping[str, DeclaredNames] = field(default_factory=dict)
+    # by state of timers: service and domain of its rows. It has left out states, too: other rows fail the write.
     queues: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @classmethod
@@ -66,18 +54,11 @@ class Deletion:
 
 @dataclass(frozen=True)
 class ElementEdits:
-    """Edits of an operator state whose other elements keep their bytes and their subtasks.
+    """Edits of an operator state whose other elements keep their bytes and their subtasks."""
 
-    Attributes
-    ----------
-    elements
-        New bytes by subtask and position; ``None`` leaves an element out. A broadcast state is one element of each subtask.
-    counts
-        The number of elements that are replaced or left out; of broadcast state, of entries.
-    """
-
+    # new bytes by subtask and position; ``None`` leaves an element out. A broadcast state is one element of each subtask.
     elements: Mapping[tuple[int, int], bytes | None]
-    counts: ChangeCounts
+    counts: ChangeCounts  # the number of elements that are replaced or left out; of broadcast state, of entries
 
     def of_subtask(self, subtask: int) -> dict[int, bytes | None]:
         """Return the edits in one subtask by position."""
@@ -92,61 +73,34 @@ RowForm = tuple[tuple[JavaType, ...], bool]
 class OperatorChanges:
     """Requested changes to one operator. :func:`~state_processor.write.outcome.outcome_of` computes their outcome.
 
-    Attributes
-    ----------
-    parallelism, max_parallelism
-        New values; ``None`` keeps the value of the source savepoint, or takes the default.
-    key
-        The type of keys that was given or inferred.
-    retyped_key
-        Another type of the keys of the source savepoint, whose values have the same bytes.
-    hashing
-        ``hashCode`` of keys that their serializer can't compute.
-    added
-        Keyed states that are written from rows only. They replace states with the same names in the source savepoint.
-    operator_states
-        List, union and broadcast states that are written from rows.
-    edits
-        Edits of list, union and broadcast states of the source savepoint.
-    removed
-        Names of states, keyed or not, that are left out.
-    state_rows
-        Rows of keyed states.
-    deletions
-        Keys and entries to delete.
-    forms
-        The form of the rows, by state of the source savepoint that rows change.
-    python
-        The kind and type of the rows, by state of a PyFlink job; ``None`` for rows with bytes.
-    renamed
-        The new identifier.
-    coordinator
-        New state of the coordinator.
-    rewrites
-        Whether all keyed state is written again, because files of the source savepoint may not stay.
-    erases
-        Whether the entries that rows and deletions replace also leave the files of the source savepoint that stay.
-    asynchronous
-        Whether the operator uses the asynchronous state API; ``None`` keeps the API of the source savepoint.
+    ``parallelism`` and ``max_parallelism``: new values; ``None`` keeps the value of the source savepoint, or takes the default.
     """
 
     parallelism: int | None = None
     max_parallelism: int | None = None
-    key: TypeSerializer | None = None
+    key: TypeSerializer | None = None  # the type of keys that was given or inferred
+    # another type of the keys of the source savepoint, whose values have the same bytes
     retyped_key: TypeSerializer | None = None
-    hashing: UserHash | tuple[HashRule, ...] | None = None
+    hashing: UserHash | tuple[HashRule, ...] | None = None  # ``hashCode`` of keys that their serializer can't compute
+    # keyed states that are written from rows only. They replace states with the same names in the source savepoint.
     added: dict[str, KeyedDescription] = field(default_factory=dict)
+    # list, union and broadcast states that are written from rows
     operator_states: dict[str, tuple[OperatorDescription, OperatorRows]] = field(default_factory=dict)
+    # edits of list, union and broadcast states of the source savepoint
     edits: dict[str, ElementEdits] = field(default_factory=dict)
-    removed: set[str] = field(default_factory=set)
-    state_rows: list[StateRows] = field(default_factory=list)
-    deletions: list[Deletion] = field(default_factory=list)
+    removed: set[str] = field(default_factory=set)  # names of states, keyed or not, that are left out
+    state_rows: list[StateRows] = field(default_factory=list)  # rows of keyed states
+    deletions: list[Deletion] = field(default_factory=list)  # keys and entries to delete
+    # the form of the rows, by state of the source savepoint that rows change
     forms: dict[str, RowForm] = field(default_factory=dict)
+    # the kind and type of the rows, by state of a PyFlink job; ``None`` for rows with bytes
     python: dict[str, PythonType | None] = field(default_factory=dict)
-    renamed: OperatorIdentifier | None = None
-    coordinator: bytes | None = None
-    rewrites: bool = False
+    renamed: OperatorIdentifier | None = None  # the new identifier
+    coordinator: bytes | None = None  # new state of the coordinator
+    rewrites: bool = False  # whether all keyed state is written again, because files of the source savepoint may not stay
+    # whether the entries that rows and deletions replace also leave the files of the source savepoint that stay
     erases: bool = False
+    # whether the operator uses the asynchronous state API; ``None`` keeps the API of the source savepoint
     asynchronous: bool | None = None
 
     def copy(self) -> OperatorChanges:

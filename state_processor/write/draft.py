@@ -33,27 +33,13 @@ DEFAULT_MAX_PARALLELISM: Final = 128
 
 @dataclass
 class OperatorDraft:
-    """Draft of an operator.
-
-    Attributes
-    ----------
-    identifier
-        The operator.
-    flink_major
-        The major version of Flink that new state is written for.
-    source
-        The operator in the source savepoint; ``None`` if it is new.
-    changes
-        The changes that were asked for.
-    migration
-        The migration of the states of the source savepoint to Flink 2.x.
-    """
+    """Draft of an operator."""
 
     identifier: OperatorIdentifier
-    flink_major: int
-    source: SourceOperator | None = None
-    changes: OperatorChanges = field(default_factory=OperatorChanges)
-    migration: OperatorMigration | None = None
+    flink_major: int  # the major version of Flink that new state is written for
+    source: SourceOperator | None = None  # the operator in the source savepoint; ``None`` if it is new
+    changes: OperatorChanges = field(default_factory=OperatorChanges)  # the changes that were asked for
+    migration: OperatorMigration | None = None  # the migration of the states of the source savepoint to Flink 2.x
 
     def copy(self) -> OperatorDraft:
         """Return a copy, to be changed on trial."""
@@ -142,15 +128,7 @@ class OperatorDraft:
         return stored_name(name, (*self.source_states, *self.changes.added, *self.changes.operator_states))
 
     def keyed(self, name: str) -> KeyedDescription:
-        """Return a keyed state of the source savepoint, as a migration converts it.
-
-        Raises
-        ------
-        NotFoundError
-            If the source savepoint lacks a keyed state of this name, or it is left out.
-        OptionError
-            If an earlier change writes all of the state.
-        """
+        """Return a keyed state of the source savepoint, as a migration converts it."""
         states = self.kept_keyed()
         if name not in states:
             if name in self.changes.added:
@@ -168,15 +146,7 @@ class OperatorDraft:
         return self.source_keyed[name]
 
     def unchanged(self, name: str) -> KeyedDescription:
-        """Return a keyed state of the source savepoint, for a change that starts from all of its values.
-
-        Raises
-        ------
-        NotFoundError
-            See :meth:`keyed`.
-        OptionError
-            If the state was changed before: the change would undo this.
-        """
+        """Return a keyed state of the source savepoint, for a change that starts from all of its values."""
         state = self.keyed(name)
         if self.changes.changes_entries(state.name):
             raise OptionError(
@@ -199,13 +169,7 @@ class OperatorDraft:
     # Changes
 
     def set_parallelism(self, parallelism: int | None) -> None:
-        """Set the parallelism, if one is given.
-
-        Raises
-        ------
-        OptionError
-            If it is not between 1 and the max parallelism, or another one was given before.
-        """
+        """Set the parallelism, if one is given."""
         if parallelism is None:
             return
         check_parallelism(parallelism, self.max_parallelism)
@@ -223,19 +187,8 @@ class OperatorDraft:
 
         Fields of rows get the names of the given type.
 
-        Parameters
-        ----------
-        rows
-            Rows with the column of the key.
-        asked
-            The type that the user names.
-        python
-            Whether the job is a job of PyFlink, if the operator does not have keys yet.
-
-        Raises
-        ------
-        OptionError
-            If the operator has keys of another type, or the column does not suggest one.
+        ``asked``: the type that the user names. ``python``: whether the job is a job of PyFlink, if the operator does not have
+        keys yet.
         """
         if asked is not None and not isinstance(asked, TypeSerializer):
             raise OptionError(f"key_type={asked!r}: expected a type such as Types.STRING(), found a {type(asked).__name__}")
@@ -256,17 +209,8 @@ class OperatorDraft:
     def update(self, state: KeyedDescription, *, with_bytes: bool) -> KeyedDescription:
         """Note that rows change a state of the source savepoint; return the state as these rows are encoded.
 
-        Parameters
-        ----------
-        state
-            The state, with the types that the user declared for parts that Kryo wrote.
-        with_bytes
-            Whether rows have bytes for values of undescribed classes.
-
-        Raises
-        ------
-        OptionError
-            If earlier rows of the state have another form: all rows of a state are encoded alike.
+        ``state``: the state, with the types that the user declared for parts that Kryo wrote. ``with_bytes``: whether rows have
+        bytes for values of undescribed classes.
         """
         form = (java_types(state), with_bytes)
         if self.changes.forms.setdefault(state.name, form) != form:
@@ -277,36 +221,18 @@ class OperatorDraft:
         return undescribed_as_bytes(state) if with_bytes else state
 
     def add(self, state: KeyedDescription) -> None:
-        """Add a keyed state. It replaces the state of the source savepoint, and earlier changes to that state.
-
-        Raises
-        ------
-        OptionError
-            If it was added before, or the source savepoint has operator state of this name.
-        """
+        """Add a keyed state. It replaces the state of the source savepoint, and earlier changes to that state."""
         self._check_new(state.name, self.source_metas, "operator")
         self.changes.forget(state.name)
         self.changes.added[state.name] = state
 
     def add_operator_state(self, state: OperatorDescription, rows: OperatorRows) -> None:
-        """Add a list, union or broadcast state, which replaces the state of the source savepoint.
-
-        Raises
-        ------
-        OptionError
-            If it was added before, or the source savepoint has keyed state of this name.
-        """
+        """Add a list, union or broadcast state, which replaces the state of the source savepoint."""
         self._check_new(state.name, self.source_keyed, "keyed")
         self.changes.operator_states[state.name] = (state, rows)
 
     def remove(self, name: str) -> None:
-        """Leave out a state, keyed or not, together with changes to it.
-
-        Raises
-        ------
-        NotFoundError
-            If a state of this name does not exist.
-        """
+        """Leave out a state, keyed or not, together with changes to it."""
         name, changes = self.stored(name), self.changes
         names = [*(n for n in self.source_states if n not in changes.removed), *changes.added, *changes.operator_states]
         if name not in names:
@@ -337,24 +263,12 @@ def _is_same(left_type: TypeSerializer, right_type: TypeSerializer) -> bool:
 
 @dataclass(frozen=True)
 class OperatorMigration:
-    """Migration of the states of one operator.
+    """Migration of the states of one operator."""
 
-    Parameters
-    ----------
-    keyed
-        Its keyed states; ``None`` without any.
-    operator
-        Its list, union and broadcast states, by name.
-    types
-        The new types that were named or found, by state and path.
-    reports
-        The outcome for each state.
-    """
-
-    keyed: KeyedMigration | None = None
-    operator: Mapping[str, StateMigration] = field(default_factory=dict)
-    types: TypesByPath = field(default_factory=dict)
-    reports: tuple[StateReport, ...] = ()
+    keyed: KeyedMigration | None = None  # its keyed states; ``None`` without any
+    operator: Mapping[str, StateMigration] = field(default_factory=dict)  # its list, union and broadcast states, by name
+    types: TypesByPath = field(default_factory=dict)  # the new types that were named or found, by state and path
+    reports: tuple[StateReport, ...] = ()  # the outcome for each state
 
     @cached_property
     def states(self) -> dict[str, StateMigration]:

@@ -37,19 +37,9 @@ def keyed_format(
 ) -> KeyedFormat:
     """Return the format with these names.
 
-    Parameters
-    ----------
-    format, backend, shares_files
-        See :meth:`~state_processor.SavepointWriter.write`.
-    flink_version
-        The oldest Flink version that has to restore the savepoint, if it is known.
-    scratch
-        Directory for files on their way; ``None`` for the default one.
-
-    Raises
-    ------
-    OptionError
-        If a name is not known, the two do not fit together, or the Flink version can't restore the format.
+    ``format``, ``backend`` and ``shares_files``: see :meth:`~state_processor.SavepointWriter.write`. ``flink_version``: the
+    oldest Flink version that has to restore the savepoint, if it is known. ``scratch``: directory for files on their way;
+    ``None`` for the default one.
     """
     if format not in _FORMATS:
         raise OptionError(f"{spelled('format', format)}: expected one of {', '.join(_FORMATS)}")
@@ -87,11 +77,6 @@ def check_dropped_ttl(states: Iterable[str], flink_version: str | None, operator
     """Refuse asynchronous states with time-to-live in backends where Flink leaves TTL out, unless Flink restores them.
 
     Flink: ``TtlAwareSerializer``, which all of its backends have since 2.2.
-
-    Raises
-    ------
-    OptionError
-        If such states exist, and the Flink version is known to refuse them.
     """
     lasting = sorted(states)
     if lasting and flink_version is not None and _version(flink_version) < _FIRST_TO_DROP_TTL:

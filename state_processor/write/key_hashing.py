@@ -40,11 +40,6 @@ def key_hashing(outcome: OperatorOutcome, engine: Engine, key: TypeSerializer) -
     """Return the ``hashCode`` of an operator's keys: a function or rules that fit all existing keys.
 
     It is ``None`` if the serializer has the function, or no key is hashed.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If the function, or each rule, contradicts an existing key.
     """
     changes, source = outcome.changes, outcome.source
     if source is None:
@@ -134,24 +129,12 @@ def _sample(source: SourceOperator, key: TypeSerializer) -> tuple[pa.Array, Any,
 
 @dataclass(frozen=True)
 class CheckKeys:
-    """Task that checks rules with all keys of a part. A part is a range of key groups.
+    """Task that checks rules with all keys of a part. A part is a range of key groups."""
 
-    Parameters
-    ----------
-    snapshot
-        The source savepoint, as it travels to tasks.
-    rules
-        The rules.
-    max_parallelism
-        Of the operator in the source savepoint.
-    serializers
-        Serializers that users register.
-    """
-
-    snapshot: Snapshot
+    snapshot: Snapshot  # the source savepoint, as it travels to tasks
     rules: tuple[HashRule | UserHash, ...]
-    max_parallelism: int
-    serializers: TaskSerializers = field(default_factory=TaskSerializers)
+    max_parallelism: int  # of the operator in the source savepoint
+    serializers: TaskSerializers = field(default_factory=TaskSerializers)  # serializers that users register
 
     def __call__(self, part: KeyedSplit) -> dict[int, Misfit]:
         """Return the positions of the rules that keys contradict, with such a key."""

@@ -66,10 +66,7 @@ def add_keyed_states(
 ) -> None:
     """Write new keyed states; see :meth:`~state_processor.SavepointWriter.with_keyed_state`.
 
-    Parameters
-    ----------
-    columns
-        Columns to states, where their names differ.
+    ``columns``: columns to states, where their names differ.
     """
     checked_schema(rows.rows, [rows.key])
     specs = _new_states(rows, states, columns)
@@ -97,13 +94,7 @@ def add_keyed_states(
 
 
 def set_key_hash(draft: OperatorDraft, key_hash: KeyHash | HashRule) -> None:
-    """Set the ``hashCode`` of keys; see :meth:`~state_processor.SavepointWriter.with_key_hash`.
-
-    Raises
-    ------
-    OptionError
-        If it is not a function or a rule for keys of this type, or Java's rule for them is known.
-    """
+    """Set the ``hashCode`` of keys; see :meth:`~state_processor.SavepointWriter.with_key_hash`."""
     key = draft.key
     if key is None:
         raise OptionError("key_hash: the operator does not have keyed state yet; add it first")
@@ -292,13 +283,7 @@ def replace_state(draft: OperatorDraft, state: KeyedDescription, rows: Rows) -> 
 def _take_python(
     draft: OperatorDraft, state: KeyedDescription, declared: PythonTypeArgument | PythonType | None
 ) -> KeyedDescription:
-    """Note the type that a PyFlink job declares for a state; return the state with it.
-
-    Raises
-    ------
-    OptionError
-        If another type was given before, or the state is not one of PyFlink or of another kind.
-    """
+    """Note the type that a PyFlink job declares for a state; return the state with it."""
     if declared is None and not is_python_state(state.name):
         return state
     type_ = None if declared is None else python_type_of(declared)
@@ -344,21 +329,8 @@ def _supersede(draft: OperatorDraft, states: Sequence[str], rows: Rows, columns:
 def _check_types(draft: OperatorDraft, state: KeyedDescription, schema: pa.Schema, columns: Mapping[str, str]) -> None:
     """Refuse columns whose types do not fit a keyed state.
 
-    Parameters
-    ----------
-    draft
-        The operator.
-    state
-        The state that is written from the rows.
-    schema
-        The columns of the rows.
-    columns
-        The columns of the rows by the encoder's names.
-
-    Raises
-    ------
-    InvalidRowError
-        If a type does not fit; the message names state and column.
+    ``state``: the state that is written from the rows. ``schema``: the columns of the rows. ``columns``: the columns of the rows
+    by the encoder's names.
     """
     require(schema.names, columns.values())
     rows = pa.schema([(name, schema.field(column).type) for name, column in columns.items()])

@@ -139,24 +139,12 @@ class _StateEncoder:
 
 @dataclass(frozen=True)
 class PassThroughEntries:
-    """Pass 1 over the source savepoint: unchanged entries of keyed states in a part. A part is a range of key groups.
+    """Pass 1 over the source savepoint: unchanged entries of keyed states in a part. A part is a range of key groups."""
 
-    Parameters
-    ----------
-    target
-        The operator to write.
-    snapshot
-        The source savepoint, as it travels to tasks.
-    states
-        The states: name in the source savepoint, and id in the target.
-    old_max_parallelism
-        Of the operator in the source savepoint.
-    """
-
-    target: KeyedTarget
-    snapshot: Snapshot
-    states: tuple[tuple[str, int], ...]
-    old_max_parallelism: int
+    target: KeyedTarget  # the operator to write
+    snapshot: Snapshot  # the source savepoint, as it travels to tasks
+    states: tuple[tuple[str, int], ...]  # the states: name in the source savepoint, and id in the target
+    old_max_parallelism: int  # of the operator in the source savepoint
 
     def __call__(self, part: KeyedSplit) -> Iterator[pa.RecordBatch]:
         """Yield the blobs of a part."""

@@ -62,12 +62,8 @@ class LocalEngine:
     Rows are :class:`EncodedRows` or :class:`~state_processor.write.arrow_rows.ArrowRows`. Tasks call compiled functions
     and wait for files; other threads run meanwhile.
 
-    Parameters
-    ----------
-    scratch
-        Directory of the scratch space; ``None`` for the default directory.
-    threads
-        Maximum number of threads; ``None`` for the variable ``STATE_PROCESSOR_THREADS``, or else for the default of each pass.
+    ``scratch``: directory of the scratch space; ``None`` for the default directory. ``threads``: maximum number of threads;
+    ``None`` for the variable ``STATE_PROCESSOR_THREADS``, or else for the default of each pass.
     """
 
     def __init__(self, scratch: str | None = None, threads: int | None = None) -> None:

@@ -36,12 +36,7 @@ _PARTS: Final[Mapping[str, str]] = {MAP_KEY: row_changes.MAP_KEY, MAP_VALUE: row
 def migrated_entries(state: MigratedState, rows: Rows) -> Rows:
     """Return the entries of a state, as reading gives them, in its new form.
 
-    Parameters
-    ----------
-    state
-        What changes.
-    rows
-        The entries, one in each row.
+    ``state``: what changes. ``rows``: the entries, one in each row.
     """
     changed = rows.on_batches(partial(_changed_table, state))
     return changed.by_key((KEY, MAP_KEY), _merged, combines=True) if state.change.merges else changed

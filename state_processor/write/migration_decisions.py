@@ -40,23 +40,9 @@ def decide_migrations(
 ) -> dict[str, OperatorMigration]:
     """Return the migration of the states of operators, by operator id.
 
-    Parameters
-    ----------
-    engine
-        Runs the tasks that read the values of states that change.
-    drafts
-        The operators; those without state in a snapshot are skipped.
-    types
-        New types that the user names, by operator id, state and path.
-    serializers
-        Serializers that users register.
-
-    Raises
-    ------
-    OptionError
-        If a type is given for a path without a value that Kryo wrote.
-    NotFoundError
-        If a state does not exist.
+    ``engine``: runs the tasks that read the values of states that change. ``drafts``: the operators; those without state in a
+    snapshot are skipped. ``types``: new types that the user names, by operator id, state and path. ``serializers``: serializers
+    that users register.
     """
     decisions = {
         draft.identifier.uid_hash: _Decision(draft.source, draft.identifier, types.get(draft.identifier.uid_hash, {}))

@@ -85,21 +85,11 @@ class ScanPart:
 
 @dataclass(frozen=True)
 class ScanValues:
-    """Task that reads all values of states that change.
+    """Task that reads all values of states that change."""
 
-    Parameters
-    ----------
-    snapshot
-        The source savepoint, as it travels to tasks.
-    types
-        New types by operator, state and path.
-    serializers
-        Serializers that users register.
-    """
-
-    snapshot: Snapshot
-    types: Mapping[str, PortableTypes]
-    serializers: TaskSerializers = field(default_factory=TaskSerializers)
+    snapshot: Snapshot  # the source savepoint, as it travels to tasks
+    types: Mapping[str, PortableTypes]  # new types by operator, state and path
+    serializers: TaskSerializers = field(default_factory=TaskSerializers)  # serializers that users register
 
     def __call__(self, part: ScanPart) -> dict[str, Scanned]:
         """Return the results of a part by state."""

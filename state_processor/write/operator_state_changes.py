@@ -114,13 +114,7 @@ def _is_of_python(draft: OperatorDraft, name: str, schema: pa.Schema) -> bool:
 def _python_broadcast(
     name: str, schema: pa.Schema, key_type: TypeSerializer | None, value_type: TypeSerializer | None
 ) -> BroadcastDescription:
-    """Return a broadcast state of PyFlink: of values of the job or, for rows that were read without types, of byte arrays.
-
-    Raises
-    ------
-    OptionError
-        If bytes may be either, or one column has byte arrays and the other values.
-    """
+    """Return a broadcast state of PyFlink: of values of the job or, for rows that were read without types, of byte arrays."""
     types = {KEY: key_type, VALUE: value_type}
     fields = {column: schema.field(column) for column in types}
     stored = {column: has_byte_arrays(field) for column, field in fields.items()}
@@ -147,14 +141,8 @@ def edit_elements(
 ) -> None:
     """Replace or leave out elements of an operator state; only the new elements are encoded.
 
-    Parameters
-    ----------
-    draft
-        The operator, whose source savepoint has the state.
-    state, reader
-        The state, and the reader of the rows that are edited.
-    elements
-        New rows by subtask and position in the subtask; ``None`` leaves an element out.
+    ``draft``: the operator, whose source savepoint has the state. ``state`` and ``reader``: the state, and the reader of the rows
+    that are edited. ``elements``: new rows by subtask and position in the subtask; ``None`` leaves an element out.
     """
     with naming(f"state {state.name!r}"):
         new = _encoded(draft, state, reader.schema, [row for row in elements.values() if row is not None])

@@ -74,13 +74,7 @@ def joined(elements: Sequence[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArra
 
 
 def check_elements(batch: pa.RecordBatch, column: str, label: str) -> None:
-    """Refuse nulls among the elements of a list of operator state (Flink: ``PartitionableListState.add``).
-
-    Raises
-    ------
-    InvalidRowError
-        If an element is null.
-    """
+    """Refuse nulls among the elements of a list of operator state (Flink: ``PartitionableListState.add``)."""
     elements = batch.column(column)
     if elements.null_count:
         row = int(np.flatnonzero(elements.is_null().to_numpy(zero_copy_only=False))[0])

@@ -25,58 +25,28 @@ from state_processor.write.source_operator import SourceOperator
 
 @dataclass(frozen=True)
 class WriteSettings:
-    """Settings of a write, for all operators.
+    """Settings of a write, for all operators."""
 
-    Attributes
-    ----------
-    format
-        The format of keyed state.
-    serializers
-        Serializers that users register, as tasks get them.
-    time_zone
-        The zone of the JVM of the job.
-    release
-        The oldest Flink that has to restore the savepoint; ``None`` if it is unknown.
-    """
-
-    format: KeyedFormat
-    serializers: TaskSerializers
-    time_zone: str
-    release: Release | None = None
+    format: KeyedFormat  # the format of keyed state
+    serializers: TaskSerializers  # serializers that users register, as tasks get them
+    time_zone: str  # the zone of the JVM of the job
+    release: Release | None = None  # the oldest Flink that has to restore the savepoint; ``None`` if it is unknown
 
 
 @dataclass(frozen=True)
 class KeyedOutcome:
-    """Keyed states and timers of an operator in the new savepoint.
+    """Keyed states and timers of an operator in the new savepoint."""
 
-    Attributes
-    ----------
-    is_written
-        Whether files are written; else the files of the source savepoint are copied.
-    header
-        The header of the files to write; ``None`` without keyed states, or if no file is written.
-    kept
-        The states of the source savepoint that are in the new one, possibly with changes.
-    in_place
-        The kept states that stay, unchanged, in the files of the source savepoint.
-    patched
-        The kept states whose entries stay in the files of the source savepoint, below files with changes.
-    timers_in_place
-        The timers that stay in files of raw keyed state of the source savepoint: all of them, or none.
-    raw_timers
-        Whether timers are written to raw keyed state.
-    reasons_to_rewrite
-        The reasons why files of the source savepoint that the format could keep do not stay.
-    """
-
-    is_written: bool
+    is_written: bool  # whether files are written; else the files of the source savepoint are copied
+    # the header of the files to write; ``None`` without keyed states, or if no file is written
     header: state_headers.KeyedHeader | None
-    kept: tuple[str, ...]
-    in_place: frozenset[str]
-    patched: frozenset[str]
+    kept: tuple[str, ...]  # the states of the source savepoint that are in the new one, possibly with changes
+    in_place: frozenset[str]  # the kept states that stay, unchanged, in the files of the source savepoint
+    patched: frozenset[str]  # the kept states whose entries stay in the files of the source savepoint, below files with changes
+    # the timers that stay in files of raw keyed state of the source savepoint: all of them, or none
     timers_in_place: frozenset[str]
-    raw_timers: bool
-    reasons_to_rewrite: tuple[str, ...]
+    raw_timers: bool  # whether timers are written to raw keyed state
+    reasons_to_rewrite: tuple[str, ...]  # the reasons why files of the source savepoint that the format could keep do not stay
 
     @property
     def passed_through(self) -> tuple[str, ...]:
@@ -87,17 +57,10 @@ class KeyedOutcome:
 
 @dataclass(frozen=True)
 class OperatorStateOutcome:
-    """List, union and broadcast states of an operator in the new savepoint.
+    """List, union and broadcast states of an operator in the new savepoint."""
 
-    Attributes
-    ----------
-    is_written
-        Whether files are written; else the files of the source savepoint are copied.
-    kept
-        The states of the source savepoint that are in the new one, with their registration in the source.
-    """
-
-    is_written: bool
+    is_written: bool  # whether files are written; else the files of the source savepoint are copied
+    # the states of the source savepoint that are in the new one, with their registration in the source
     kept: Mapping[str, state_headers.StateMetaInfo]
 
 
@@ -105,48 +68,25 @@ class OperatorStateOutcome:
 class OperatorOutcome:
     """An operator of the new savepoint.
 
-    Attributes
-    ----------
-    label
-        Name for messages.
-    before, identifier
-        The identifier in the source savepoint, and in the new one.
-    source
-        The operator in the source savepoint; ``None`` if it is new.
-    changes
-        The changes that were asked for: rows, deletions and types.
-    migration
-        The migration of the states of the source savepoint to Flink 2.x.
-    flink_major
-        The major version of Flink that new state is written for.
-    settings
-        The settings of the write.
-    parallelism, max_parallelism
-        Of the operator in the new savepoint.
-    is_redistributed
-        Whether key groups or subtasks differ from the source savepoint.
-    converted
-        The kept states whose entries the migration converts.
-    keyed, operator_state
-        The states by sort.
-    states
-        Names of all states, keyed or not; only the names in `_metadata` if files are copied without reading them.
+    ``before`` and ``identifier``: the identifier in the source savepoint, and in the new one. ``keyed`` and ``operator_state``:
+    the states by sort.
     """
 
-    label: str
+    label: str  # name for messages
     before: OperatorIdentifier
     identifier: OperatorIdentifier
-    source: SourceOperator | None
-    changes: OperatorChanges
-    migration: OperatorMigration | None
-    flink_major: int
+    source: SourceOperator | None  # the operator in the source savepoint; ``None`` if it is new
+    changes: OperatorChanges  # the changes that were asked for: rows, deletions and types
+    migration: OperatorMigration | None  # the migration of the states of the source savepoint to Flink 2.x
+    flink_major: int  # the major version of Flink that new state is written for
     settings: WriteSettings
     parallelism: int
     max_parallelism: int
-    is_redistributed: bool
-    converted: frozenset[str]
+    is_redistributed: bool  # whether key groups or subtasks differ from the source savepoint
+    converted: frozenset[str]  # the kept states whose entries the migration converts
     keyed: KeyedOutcome
     operator_state: OperatorStateOutcome
+    # names of all states, keyed or not; only the names in `_metadata` if files are copied without reading them
     states: tuple[str, ...]
 
     @property
@@ -165,12 +105,8 @@ class OperatorOutcome:
 def outcome_of(draft: OperatorDraft, settings: WriteSettings) -> OperatorOutcome:
     """Return the outcome of the changes to an operator.
 
-    Parameters
-    ----------
-    draft
-        The operator in the source savepoint, its changes, and its migration. Later changes to the draft don't change the outcome.
-    settings
-        The settings of the write, such as the format of keyed state.
+    ``draft``: the operator in the source savepoint, its changes, and its migration. Later changes to the draft don't change the
+    outcome. ``settings``: the settings of the write, such as the format of keyed state.
     """
     draft = draft.copy()
     changes = draft.changes
@@ -197,17 +133,7 @@ def outcome_of(draft: OperatorDraft, settings: WriteSettings) -> OperatorOutcome
 def check_format(outcome: OperatorOutcome, flink_version: str | None) -> None:
     """Refuse states that the format of keyed state can't store.
 
-    Parameters
-    ----------
-    outcome
-        The operator.
-    flink_version
-        The oldest Flink version that has to restore it, if one was given.
-
-    Raises
-    ------
-    OptionError
-        If a state can't be stored.
+    ``flink_version``: the oldest Flink version that has to restore it, if one was given.
     """
     source, changes, format = outcome.source, outcome.changes, outcome.settings.format
     if changes.asynchronous is None and outcome.keyed.header is None:
@@ -361,21 +287,11 @@ def _changed_sizes(source: SourceOperator | None, parallelism: int, max_parallel
 
 @dataclass(frozen=True)
 class StateRegistration:
-    """Registration of the keyed states of an operator in the new savepoint, and the place of its timers.
-
-    Attributes
-    ----------
-    format
-        The format of keyed state.
-    source
-        The operator in the source savepoint, if it is there.
-    asynchronous
-        Whether keyed state is in the asynchronous API; ``None`` if it is as in the source savepoint.
-    """
+    """Registration of the keyed states of an operator in the new savepoint, and the place of its timers."""
 
     format: KeyedFormat
-    source: SourceOperator | None
-    asynchronous: bool | None
+    source: SourceOperator | None  # the operator in the source savepoint, if it is there
+    asynchronous: bool | None  # whether keyed state is in the asynchronous API; ``None`` if it is as in the source savepoint
 
     @property
     def is_asynchronous(self) -> bool:

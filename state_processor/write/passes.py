@@ -106,22 +106,12 @@ class FirstPass:
 
     If the savepoint is in a local file system, the bytes are written to a file there. An object store is too slow for many small
     reads: there the bytes stay with the blobs.
-
-    Parameters
-    ----------
-    encode
-        The source of blobs: a task that yields :data:`~state_processor.backends.write.blobs.ORDERED_BLOBS`.
-    staging
-        The write.
-    spills
-        Whether the bytes are written to a file of the write.
-    indexes
-        Whether the blobs are written to an index file. If not, the task yields them, for an engine that shuffles them itself.
     """
 
-    encode: Task
-    staging: Staging
-    spills: bool = True
+    encode: Task  # the source of blobs: a task that yields :data:`~state_processor.backends.write.blobs.ORDERED_BLOBS`
+    staging: Staging  # the write
+    spills: bool = True  # whether the bytes are written to a file of the write
+    # whether the blobs are written to an index file. If not, the task yields them, for an engine that shuffles them itself.
     indexes: bool = True
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -252,23 +242,12 @@ class SubtaskWriter(Protocol):
 
 @dataclass(frozen=True)
 class SecondPass:
-    """Pass 2: a task that writes files. Input rows are numbers of ``groups``, which consist of the numbers of files.
+    """Pass 2: a task that writes files. Input rows are numbers of ``groups``, which consist of the numbers of files."""
 
-    Parameters
-    ----------
-    writers
-        The writer of each operator's files with the number of its first file, ascending.
-    staging
-        The write.
-    indexes
-        The indexes that tasks of pass 1 have written.
-    groups
-        The groups of files.
-    """
-
+    # the writer of each operator's files with the number of its first file, ascending
     writers: Sequence[tuple[int, SubtaskWriter]]
     staging: Staging
-    indexes: Sequence[BlobIndex] = ()
+    indexes: Sequence[BlobIndex] = ()  # the indexes that tasks of pass 1 have written
     groups: tuple[Sequence[int], ...] = ()
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:

@@ -29,13 +29,7 @@ GivenPlan = str | PathLike[str] | Mapping[str, Any]
 
 
 def plan_text(plan: GivenPlan) -> str:
-    """Return the path of a plan, or its text.
-
-    Raises
-    ------
-    OptionError
-        The argument is of another type.
-    """
+    """Return the path of a plan, or its text."""
     text: str = PLAN.of_argument("plan", plan)
     return text
 
@@ -238,13 +232,5 @@ class QueryMethods(StateWriter):
         return QueryMigration(self._build.drafts, old, new, drop)
 
     def _plan(self, plan: GivenPlan) -> CompiledPlan:
-        """Return a compiled plan.
-
-        Raises
-        ------
-        OptionError
-            If the text is not a compiled plan.
-        MissingFileError
-            If the file does not exist.
-        """
+        """Return a compiled plan."""
         return read_plan(plan_text(plan), self._build.access.storage())

@@ -45,20 +45,13 @@ _NOT_OF_THE_QUERY: Final = "the old plan has no such operator"
 class MigratedState:
     """A state that is rewritten from the entries of one in the source savepoint: the same state, or another.
 
-    Parameters
-    ----------
-    operator
-        Its operator in the source savepoint.
-    old, new
-        The state before and after; a plan names no fields of rows.
-    change
-        What changes.
+    ``old`` and ``new``: the state before and after; a plan names no fields of rows.
     """
 
     operator: OperatorIdentifier
     old: KeyedDescription
     new: KeyedDescription
-    change: StateChange
+    change: StateChange  # what changes
 
     @property
     def leaves_out_old(self) -> bool:
@@ -70,21 +63,8 @@ class MigratedState:
 class QueryMigration:
     """Migration of operators.
 
-    Parameters
-    ----------
-    drafts
-        The operators of the savepoint.
-    old, new
-        The plans.
-    drop
-        Operators of the old plan that are left out, by label, uid, or kind.
-
-    Raises
-    ------
-    NotFoundError
-        If the old plan lacks an operator that ``drop`` names.
-    OptionError
-        If no operator of the savepoint is one of the old plan, or ``drop`` is text instead of a list.
+    ``drafts``: the operators of the savepoint. ``old`` and ``new``: the plans. ``drop``: operators of the old plan that are left
+    out, by label, uid, or kind.
     """
 
     def __init__(self, drafts: Sequence[OperatorDraft], old: CompiledPlan, new: CompiledPlan, drop: Collection[str] = ()) -> None:
@@ -126,13 +106,7 @@ class QueryMigration:
         return QueryMigrationReport(tuple(reports))
 
     def check(self) -> None:
-        """Refuse a migration that would lose state.
-
-        Raises
-        ------
-        StateMigrationError
-            If the state of an operator can't be kept, and the operator is not dropped.
-        """
+        """Refuse a migration that would lose state."""
         problems = [f"{o.label}: {o.problem}" for o in self.operators if o.problem]
         if problems:
             hint = f"; name operators that may start without state by {spelled('drop')}"
@@ -169,16 +143,8 @@ class QueryMigration:
 class MigratingOperator:
     """Migration of an operator of the source savepoint.
 
-    Parameters
-    ----------
-    draft
-        The operator.
-    planned
-        The operator in the old plan; ``None`` if it has none.
-    changes
-        The changes from the old plan to the new one.
-    dropped
-        Whether its state is left out.
+    ``planned``: the operator in the old plan; ``None`` if it has none. ``changes``: the changes from the old plan to the new one.
+    ``dropped``: whether its state is left out.
     """
 
     def __init__(self, draft: OperatorDraft, planned: PlanOperator | None, changes: QueryChanges, dropped: bool) -> None:
@@ -314,13 +280,7 @@ def _succeeding(old: KeyedDescription, successor: Successor) -> KeyedDescription
 
 
 def _with_time_to_live(value: TypeSerializer, state: str, *, enabled: bool) -> TypeSerializer:
-    """Return the type of values that have time-to-live, or do not have it any more.
-
-    Raises
-    ------
-    StateMigrationError
-        If the plan differs from the state.
-    """
+    """Return the type of values that have time-to-live, or do not have it any more."""
     if isinstance(value, TtlSerializer) == enabled:
         words = ("without", "with") if enabled else ("with", "without")
         raise StateMigrationError(
@@ -339,13 +299,7 @@ def _with_numbers(value: TypeSerializer, change: ViewChange) -> TypeSerializer:
 
 
 def _with_row(serializer: TypeSerializer, change: RowChange) -> TypeSerializer:
-    """Return a serializer with another row type.
-
-    Raises
-    ------
-    StateMigrationError
-        If the row has another number of fields than the plan.
-    """
+    """Return a serializer with another row type."""
     return transform(serializer, lambda part: _new_row(part, change) if isinstance(part, RowDataSerializer) else part)
 
 

@@ -38,21 +38,11 @@ Shape = str | bool | bytes | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ChosenRow:
-    """One row of a group, as a struct: the row with the first or the last time.
-
-    Parameters
-    ----------
-    columns
-        The columns of the row.
-    last
-        True for the row with the last :data:`TIME`, False for the row with the first.
-    time
-        The column with the time in the plan, for messages.
-    """
+    """One row of a group, as a struct: the row with the first or the last time."""
 
     columns: tuple[str, ...]
-    last: bool
-    time: str
+    last: bool  # true for the row with the last :data:`TIME`, False for the row with the first
+    time: str  # the column with the time in the plan, for messages
 
     @property
     def without_time(self) -> str:
@@ -85,14 +75,8 @@ class QueryRows:
     def groups(self, columns: Sequence[str], values: Mapping[str, Aggregate | ChosenRow], *, has_ttl: bool) -> QueryRows:
         """Return a row for each group of rows that agree in some columns: the columns, then values.
 
-        Parameters
-        ----------
-        columns
-            The columns; without any, all rows are one group.
-        values
-            The value of each group, by the name of its column.
-        has_ttl
-            Whether the last of the times of last access is kept.
+        ``columns``: the columns; without any, all rows are one group. ``values``: the value of each group, by the name of its
+        column. ``has_ttl``: whether the last of the times of last access is kept.
         """
         names = tuple(dict.fromkeys(columns))
         distinct = {name: value for name, value in values.items() if isinstance(value, Aggregate) and value.distinct}
@@ -117,18 +101,9 @@ class QueryRows:
     def counted(self, column: str, counts: Sequence[str], name: str, values: DistinctValues, *, null: bool) -> QueryRows:
         """Return the rows that have a number above 0, with the stored form of their numbers in another column.
 
-        Parameters
-        ----------
-        column
-            The column with the distinct value.
-        counts
-            The columns with the numbers of rows, one for each call.
-        name
-            The name of the other column.
-        values
-            The description of the state.
-        null
-            Whether rows with a null in ``column`` are returned, or the other rows.
+        ``column``: the column with the distinct value. ``counts``: the columns with the numbers of rows, one for each call.
+        ``name``: the name of the other column. ``values``: the description of the state. ``null``: whether rows with a null in
+        ``column`` are returned, or the other rows.
         """
         operation = partial(_counted, column=column, counts=tuple(counts), name=name, values=values, null=null)
         return QueryRows(self.rows.on_batches(operation))
@@ -140,21 +115,8 @@ class QueryRows:
     def ranked(self, columns: Sequence[str], order: Sequence[Order], name: str, limit: int) -> QueryRows:
         """Return the first rows in an order among the rows that agree in some columns, with their place, from 1 on.
 
-        Parameters
-        ----------
-        columns
-            The columns whose values agree.
-        order
-            The order. Rows that are equal in it keep their order.
-        name
-            The name of the column with the place.
-        limit
-            The last place that is returned.
-
-        Raises
-        ------
-        InvalidRowError
-            If a column with the order has NaN or -0.0, now or when the rows are computed.
+        ``columns``: the columns whose values agree. ``order``: the order. Rows that are equal in it keep their order. ``limit``:
+        the last place that is returned.
         """
         rows = self.rows if _GIVEN in self.rows.schema.names else self.rows.numbered(_GIVEN)
         operation = partial(_ranked, columns=tuple(columns), order=tuple(order), name=name, limit=limit)
@@ -165,20 +127,8 @@ class QueryRows:
     ) -> QueryRows:
         """Return a row for each group of rows that agree in some columns: the columns, then a list with an element for each row.
 
-        Parameters
-        ----------
-        columns
-            The columns whose values agree.
-        order
-            The order of elements; see :meth:`ranked`.
-        name
-            The name of the column with the lists.
-        shape
-            The elements.
-        has_ttl
-            As for :meth:`groups`.
-        as_map
-            Whether the elements, of a key and a value, are the entries of a map.
+        ``columns``: the columns whose values agree. ``order``: the order of elements; see :meth:`ranked`. ``has_ttl``: as for
+        :meth:`groups`. ``as_map``: whether the elements, of a key and a value, are the entries of a map.
         """
         names = tuple(dict.fromkeys(columns))
         make = partial(_lists, columns=names, order=tuple(order), name=name, shape=shape, has_ttl=has_ttl, as_map=as_map)
@@ -269,13 +219,7 @@ def _counted(rows: pa.Table, column: str, counts: Sequence[str], name: str, valu
 
 
 def _in_order(rows: pa.Table, numbers: Numbers, order: Sequence[Order], last: Sequence[str] = ()) -> Numbers:
-    """Return the places of rows in the order of groups and, in each group, in the order of columns.
-
-    Raises
-    ------
-    InvalidRowError
-        If a column with the order has values that Flink finds equal to others, and stores apart.
-    """
+    """Return the places of rows in the order of groups and, in each group, in the order of columns."""
     sorted_by: list[tuple[str, str]] = [("number", "ascending")]
     columns: dict[str, Any] = {"number": numbers}
     for i, part in enumerate(order):
@@ -417,19 +361,7 @@ def _taken(numbers: Numbers, order: pa.ChunkedArray, values: pa.ChunkedArray, *,
 def given_columns(rows: Rows, inputs: Input, time: str | None = None) -> dict[str, str]:
     """Return the given columns for the columns of an input; :data:`TIME` stands for the column with the order of rows.
 
-    Parameters
-    ----------
-    rows
-        The given rows.
-    inputs
-        The input. Columns of processing time may be missing.
-    time
-        The column with the order of rows.
-
-    Raises
-    ------
-    InvalidRowError
-        If a column is missing, unknown, or of a type that the type in the plan does not hold.
+    ``inputs``: the input. Columns of processing time may be missing.
     """
     names = checked_schema(rows).names
     given_as = {name: inputs.given_as(name, names) for name in inputs.columns}

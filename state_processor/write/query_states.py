@@ -67,13 +67,7 @@ def uses_rows_again(history: History) -> bool:
 
 
 def check_inputs(history: History, label: str, rows: object, left: object, right: object) -> None:
-    """Refuse rows for inputs that an operator does not have, and missing ones.
-
-    Raises
-    ------
-    OptionError
-        If such rows are given, or rows are missing.
-    """
+    """Refuse rows for inputs that an operator does not have, and missing ones."""
     if isinstance(history, JoinedRows):
         if rows is not None or left is None or right is None:
             raise OptionError(f"{label} has two inputs: give the rows of both as left= and right=; a side may be empty")

@@ -26,17 +26,12 @@ _LISTED: Final = 20
 class Obstacle:
     """A state that a release does not restore unchanged, and the reason.
 
-    Attributes
-    ----------
-    operator, state
-        Uid or hash, and name.
-    note
-        The part of the state, the reason, and what to do.
+    ``operator`` and ``state``: uid or hash, and name.
     """
 
     operator: str
     state: str
-    note: Note
+    note: Note  # the part of the state, the reason, and what to do
 
     def __str__(self) -> str:
         return f"{self.operator}/{self.state}: {self.note}; {self.note.advice}"
@@ -46,20 +41,13 @@ class Obstacle:
 class RegisteredState:
     """A state and its serializer snapshots.
 
-    Attributes
-    ----------
-    operator
-        Uid or hash.
-    name, kind
-        Name, and kind as Flink registers it.
-    snapshots
-        The serializer snapshots by their part of the state.
+    ``name`` and ``kind``: name, and kind as Flink registers it.
     """
 
-    operator: str
+    operator: str  # uid or hash
     name: str
     kind: str
-    snapshots: Mapping[str, TypeSerializerSnapshot]
+    snapshots: Mapping[str, TypeSerializerSnapshot]  # the serializer snapshots by their part of the state
 
     @classmethod
     def of(cls, operator: str, meta: state_headers.StateMetaInfo, key: TypeSerializerSnapshot | None = None) -> RegisteredState:
@@ -87,21 +75,11 @@ class RegisteredState:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredStates:
-    """The states of a snapshot.
+    """The states of a snapshot."""
 
-    Attributes
-    ----------
-    states
-        States whose headers were read.
-    unread
-        A message for each operator whose states can't be read.
-    opaque
-        Coordinators and raw state: bytes of the code of the job.
-    """
-
-    states: Sequence[RegisteredState]
-    unread: Sequence[str]
-    opaque: Sequence[str]
+    states: Sequence[RegisteredState]  # states whose headers were read
+    unread: Sequence[str]  # a message for each operator whose states can't be read
+    opaque: Sequence[str]  # coordinators and raw state: bytes of the code of the job
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> RegisteredStates:

@@ -97,19 +97,8 @@ def has_values(column: pa.Field) -> bool:
 def check_byte_arrays(column: pa.Field, *, typed: bool, typing: str) -> None:
     """Refuse bytes of a state of PyFlink that may be values of the job, or values as the job's coder wrote them.
 
-    Parameters
-    ----------
-    column
-        A column of the state's content.
-    typed
-        Whether the type in the job is given.
-    typing
-        The parameters that give it, for messages.
-
-    Raises
-    ------
-    OptionError
-        If a column has stored byte arrays and a type is given, or other bytes without a type.
+    ``column``: a column of the state's content. ``typed``: whether the type in the job is given. ``typing``: the parameters that
+    give it, for messages.
     """
     stored = has_byte_arrays(column)
     if stored and typed:
@@ -132,13 +121,7 @@ def _has_bytes(type_: pa.DataType) -> bool:
 
 
 def checked_schema(rows: OperatorRows, columns: Collection[str] = ()) -> pa.Schema:
-    """Return the columns of rows. Check that their names differ, and that some columns exist.
-
-    Raises
-    ------
-    InvalidRowError
-        If columns have the same name, or names that differ in case only where case does not count, or a column is missing.
-    """
+    """Return the columns of rows. Check that their names differ, and that some columns exist."""
     schema, names = rows.schema, rows.schema.names
     seen: dict[str, str] = {}
     for name in names:
@@ -154,13 +137,7 @@ def checked_schema(rows: OperatorRows, columns: Collection[str] = ()) -> pa.Sche
 
 
 def require(names: Collection[str], columns: Collection[str]) -> None:
-    """Refuse rows that lack columns.
-
-    Raises
-    ------
-    InvalidRowError
-        If a column is missing; the message names the nearest.
-    """
+    """Refuse rows that lack columns."""
     missing = [c for c in columns if c not in names]
     if missing:
         listed = " and ".join(map(repr, missing))
@@ -171,19 +148,8 @@ def require(names: Collection[str], columns: Collection[str]) -> None:
 def refuse_others(names: Collection[str], expected: Collection[str], hint: str = "") -> None:
     """Refuse rows with columns that would be ignored, except the columns of :data:`METADATA`.
 
-    Parameters
-    ----------
-    names
-        The columns of the rows.
-    expected
-        The columns that rows of this shape may have.
-    hint
-        What to do, where it is more than to drop or rename the column.
-
-    Raises
-    ------
-    InvalidRowError
-        If rows have other columns; the message names the nearest known column.
+    ``expected``: the columns that rows of this shape may have. ``hint``: what to do, where it is more than to drop or rename the
+    column.
     """
     ignored = [n for n in names if n not in expected and n not in METADATA]
     if ignored:
@@ -225,17 +191,7 @@ class KeyedRows:
     def check_byte_arrays(self, state: KeyedDescription, *, typed: bool) -> None:
         """Refuse bytes of a state of PyFlink that may be values of the job, or values as the job's coder wrote them.
 
-        Parameters
-        ----------
-        state
-            The state.
-        typed
-            Whether the type of the job is given.
-
-        Raises
-        ------
-        OptionError
-            If columns have stored byte arrays and a type is given, or other bytes without a type.
+        ``typed``: whether the type of the job is given.
         """
         names = [MAP_KEY, LIST_VALUE, MAP_VALUE, VALUE, shown_name(state.name)]
         if is_python_state(state.name):
@@ -259,13 +215,6 @@ class KeyedRows:
         """Return the states that all columns but the key suggest, by column, if states are not named.
 
         A column that was read from a snapshot has the kind and type that it was read with.
-
-        Raises
-        ------
-        InvalidRowError
-            If a column qualifies entries, or rows have an element of a list or map each.
-        OptionError
-            If Flink does not have a type for a column.
         """
         columns = {f.name: (read_type(f), f) for f in self.schema if f.name != self.key}
         stored = {name: read for name, (read, _) in columns.items() if read is not None and read.kind}
@@ -319,17 +268,8 @@ class KeyedRows:
     def new_state_columns(self, state: KeyedDescription, column: str, *, uses_times: bool) -> dict[str, str]:
         """Return the columns that a new state is written from.
 
-        Parameters
-        ----------
-        state, column
-            The state, and the column of its value.
-        uses_times
-            Whether the times of last access are for another state, if this one does not have time-to-live.
-
-        Raises
-        ------
-        InvalidRowError
-            If the column of the key or the value is one that qualifies entries.
+        ``state`` and ``column``: the state, and the column of its value. ``uses_times``: whether the times of last access are for
+        another state, if this one does not have time-to-live.
         """
         context = self.context_columns(state)
         clashing = context.keys() & {self.key, column}
@@ -349,13 +289,7 @@ class KeyedRows:
             )
 
     def shaped(self, state: KeyedDescription) -> tuple[Rows, dict[str, str], Replaced]:
-        """Return the rows in the shape of the encoder, their columns by the encoder's names, and the scope of a replacement.
-
-        Raises
-        ------
-        InvalidRowError
-            If a column is missing or unrelated to the state, or columns have two shapes.
-        """
+        """Return the rows in the shape of the encoder, their columns by the encoder's names, and the scope of a replacement."""
         columns = {KEY: self.key} | self.context_columns(state)
         names = self.schema.names
         parts = _parts(columns, state, names)
@@ -369,13 +303,7 @@ class KeyedRows:
         return self.rows, columns | parts, "entries" if MAP_KEY in parts else "keys"
 
     def entry_columns(self, state: KeyedDescription) -> dict[str, str]:
-        """Return the columns that identify entries of a map state.
-
-        Raises
-        ------
-        InvalidRowError
-            If the state is not a map, or a column is missing.
-        """
+        """Return the columns that identify entries of a map state."""
         if state.kind != MAP:
             raise InvalidRowError(f"state {state.name!r} is of kind {state.kind}: only a map state (MAP) has entries to delete")
         columns = {KEY: self.key} | self.context_columns(state) | {MAP_KEY: MAP_KEY}
@@ -388,17 +316,8 @@ class KeyedRows:
     def key_columns(self, state: KeyedDescription | None, states: Sequence[str]) -> dict[str, str]:
         """Return the columns that identify keys to delete.
 
-        Parameters
-        ----------
-        state
-            The state that the keys are deleted from; ``None`` for all.
-        states
-            The names of all keyed states of the operator.
-
-        Raises
-        ------
-        InvalidRowError
-            If a column is missing, or unrelated to the state.
+        ``state``: the state that the keys are deleted from; ``None`` for all. ``states``: the names of all keyed states of the
+        operator.
         """
         names, columns = self.schema.names, {KEY: self.key}
         if state is None:
@@ -430,13 +349,7 @@ def _parts(columns: dict[str, str], state: KeyedDescription, names: Sequence[str
 
 
 def check_key_types(state: KeyedDescription, schema: pa.Schema, columns: Mapping[str, str]) -> None:
-    """Refuse columns whose types do not fit, of rows that identify entries: keys, namespaces and keys of maps.
-
-    Raises
-    ------
-    InvalidRowError
-        If a type does not fit; the message names state and column.
-    """
+    """Refuse columns whose types do not fit, of rows that identify entries: keys, namespaces and keys of maps."""
     roles = state.serializers | dict.fromkeys(NAMESPACES, state.namespace)
     label = f"state {state.name!r}"
     with naming(label), third_party_errors(label, parts=state.serializers.values()):

@@ -40,11 +40,6 @@ def timers(rows: Rows, key: str, *, has_namespaces: bool) -> tuple[Rows, list[tu
 
     A column that a read has derived from another one, and that is still the same, is left out: it does not follow changes of the
     other. Spark evaluates the rows again when they are written. Rows that would be refused here fail the write then.
-
-    Raises
-    ------
-    InvalidRowError
-        If a row lacks its domain or service, has two times, or has a namespace without a type.
     """
     times = [n for n in _TIMES if n in rows.schema.names and n != key]
     derived = [n for n in times if DERIVED_FROM in (rows.schema.field(n).metadata or {})]
@@ -129,13 +124,7 @@ def _timed(table: pa.Table, key: str, *, has_namespaces: bool) -> pa.Table:
 
 
 def _timer_times(table: pa.Table, key: str) -> dict[str, pa.ChunkedArray]:
-    """Return the columns with the times of timers, in milliseconds.
-
-    Raises
-    ------
-    InvalidRowError
-        If a column is of another type, two columns of a row differ, or a time is not a whole number of milliseconds.
-    """
+    """Return the columns with the times of timers, in milliseconds."""
     columns = [n for n in _TIMES if n in table.column_names and n != key]
     times: dict[str, pa.ChunkedArray] = {}
     for name in columns:

@@ -67,15 +67,8 @@ class Rows(OperatorRows, Protocol):
     def by_key(self, columns: Sequence[str], operation: Operation, *, combines: bool = False) -> Self:
         """Return the results of an operation on all rows that have the same values in some columns, of some keys at a time.
 
-        Parameters
-        ----------
-        columns
-            The columns of the key; without any, all rows have the same.
-        operation
-            The operation.
-        combines
-            Whether it may run on some rows of a key first, and then on its results with more rows. Else all rows of a key are in
-            memory.
+        ``columns``: the columns of the key; without any, all rows have the same. ``combines``: whether it may run on some rows of
+        a key first, and then on its results with more rows. Else all rows of a key are in memory.
         """
 
     def numbered(self, name: str) -> Self:
@@ -92,12 +85,6 @@ class Rows(OperatorRows, Protocol):
     ) -> Self:
         """Return rows with the number of other rows that have the same key, in another column.
 
-        Parameters
-        ----------
-        name
-            The name of the column with the numbers.
-        key, opposite, other_key
-            The columns of the key, the other rows, and the columns of their key.
-        matching_nulls
-            The positions in the key where null equals null; else null equals nothing.
+        ``key``, ``opposite`` and ``other_key``: the columns of the key, the other rows, and the columns of their key.
+        ``matching_nulls``: the positions in the key where null equals null; else null equals nothing.
         """

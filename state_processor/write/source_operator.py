@@ -39,14 +39,8 @@ _FIRST_ASYNCHRONOUS: Final = 2
 class SourceOperator:
     """Operator of the source savepoint, or of another snapshot.
 
-    Parameters
-    ----------
-    snapshot
-        The source savepoint, or the other snapshot.
-    operator
-        The metadata of the operator.
-    access
-        The options that the other snapshot was opened with; ``None`` for the source savepoint.
+    ``snapshot``: the source savepoint, or the other snapshot. ``operator``: the metadata of the operator. ``access``: the options
+    that the other snapshot was opened with; ``None`` for the source savepoint.
     """
 
     def __init__(self, snapshot: Snapshot, operator: OperatorState, access: SnapshotAccess | None = None) -> None:
@@ -99,13 +93,7 @@ class SourceOperator:
 
     @cached_property
     def header(self) -> state_headers.KeyedHeader | None:
-        """Header that fits the files of all subtasks.
-
-        Raises
-        ------
-        UnsupportedFormatError
-            If subtasks register a state differently, except for subclasses of POJOs: its bytes can't move between subtasks.
-        """
+        """Header that fits the files of all subtasks."""
         key = None
         states: dict[str, state_headers.StateMetaInfo] = {}
         headers = at_once(lambda handle: handle.open(self.snapshot).header, self.handles)
@@ -129,13 +117,7 @@ class SourceOperator:
 
     @cached_property
     def operator_metas(self) -> dict[str, state_headers.StateMetaInfo]:
-        """Registrations of list, union and broadcast states by name.
-
-        Raises
-        ------
-        UnsupportedFormatError
-            If subtasks register a state differently.
-        """
+        """Registrations of list, union and broadcast states by name."""
         states: dict[str, state_headers.StateMetaInfo] = {}
         handles = [
             (handle, subtask_label(self.operator, subtask))

@@ -37,32 +37,18 @@ if TYPE_CHECKING:
 class Target:
     """State of one operator of the new savepoint.
 
-    Parameters
-    ----------
-    operator_id, label
-        Of the operator; the label is for messages.
-    header
-        The header of its files, as bytes.
-    flink_major
-        The major version of Flink of the header's serializers, which decides the version of Kryo.
-    parallelism, max_parallelism
-        Of the operator.
-    serializers
-        Serializers that users register.
-    time_zone
-        The zone of the JVM of the job.
-    java_types
-        By state, the types of the parts that Kryo writes: headers do not contain their type arguments.
+    ``operator_id`` and ``label``: of the operator; the label is for messages.
     """
 
     operator_id: str
     label: str
-    header: bytes
-    flink_major: int
+    header: bytes  # the header of its files, as bytes
+    flink_major: int  # the major version of Flink of the header's serializers, which decides the version of Kryo
     parallelism: int
     max_parallelism: int
-    serializers: TaskSerializers = field(default_factory=TaskSerializers)
-    time_zone: str = "UTC"
+    serializers: TaskSerializers = field(default_factory=TaskSerializers)  # serializers that users register
+    time_zone: str = "UTC"  # the zone of the JVM of the job
+    # by state, the types of the parts that Kryo writes: headers do not contain their type arguments
     java_types: Mapping[str, tuple[JavaType, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -84,27 +70,15 @@ class Target:
 
 @dataclass(frozen=True)
 class KeyedTarget(Target):
-    """Keyed state of one operator.
+    """Keyed state of one operator."""
 
-    Parameters
-    ----------
-    hashing
-        ``hashCode`` of keys, where the serializer does not know it: a function of a column, or inferred rules.
-    updated
-        The states of the source savepoint that rows change: parts that Kryo writes are compared with the stored ones.
-    with_bytes
-        The updated states whose rows have bytes for values of undescribed classes.
-    raw_timers
-        Whether timers are written to raw keyed state.
-    python
-        By state of a PyFlink job, the kind and type of its rows.
-    """
-
+    # ``hashCode`` of keys, where the serializer does not know it: a function of a column, or inferred rules
     hashing: UserHash | tuple[HashRule, ...] | None = None
+    # the states of the source savepoint that rows change: parts that Kryo writes are compared with the stored ones
     updated: frozenset[str] = frozenset()
-    with_bytes: frozenset[str] = frozenset()
-    raw_timers: bool = False
-    python: Mapping[str, PythonType] = field(default_factory=dict)
+    with_bytes: frozenset[str] = frozenset()  # the updated states whose rows have bytes for values of undescribed classes
+    raw_timers: bool = False  # whether timers are written to raw keyed state
+    python: Mapping[str, PythonType] = field(default_factory=dict)  # by state of a PyFlink job, the kind and type of its rows
 
     def open_header(self) -> state_headers.KeyedHeader:
         """Read the header with its serializers."""

@@ -28,13 +28,7 @@ _PLACES: Final = (KEY_GROUP_COLUMN, SUBTASK)
 
 
 def require_ttl(draft: OperatorDraft, name: str) -> KeyedDescription:
-    """Return a state of the source savepoint that has time-to-live.
-
-    Raises
-    ------
-    OptionError
-        If it does not have time-to-live, or was changed before.
-    """
+    """Return a state of the source savepoint that has time-to-live."""
     state = draft.unchanged(name)
     if not state.has_ttl:
         raise OptionError(f"{draft.label}, state {name!r} does not have time-to-live; add it with {changing('with_ttl')}")
@@ -42,13 +36,7 @@ def require_ttl(draft: OperatorDraft, name: str) -> KeyedDescription:
 
 
 def with_time_to_live(draft: OperatorDraft, name: str, *, enabled: bool) -> KeyedDescription:
-    """Return a state of the source savepoint with time-to-live, or without.
-
-    Raises
-    ------
-    OptionError
-        If it is so already, or was changed before.
-    """
+    """Return a state of the source savepoint with time-to-live, or without."""
     state = draft.unchanged(name)
     if state.is_timer:
         raise OptionError(f"{draft.label}, state {name!r} has timers; timers don't have time-to-live")
@@ -61,12 +49,7 @@ def with_time_to_live(draft: OperatorDraft, name: str, *, enabled: bool) -> Keye
 def expired_rows(draft: OperatorDraft, state: KeyedDescription, expiry: ReadOptions) -> tuple[pa.Table, pa.Table]:
     """Return what expires: keys (with namespaces) or entries of a map to delete, and rows that replace lists.
 
-    Parameters
-    ----------
-    draft, state
-        The state.
-    expiry
-        The time-to-live and the point in time.
+    ``expiry``: the time-to-live and the point in time.
     """
     expiry = replace(expiry, nanos="string", row_kind=True)
     gone = _read(draft, state, replace(expiry, expired="only"))

@@ -21,13 +21,7 @@ Holds = Callable[[Any], bool]
 
 
 def checked_actions(remove: str | Iterable[str]) -> frozenset[Action]:
-    """Return the actions that a user has chosen.
-
-    Raises
-    ------
-    OptionError
-        If no action is given, or an action is unknown.
-    """
+    """Return the actions that a user has chosen."""
     requested = [remove] if isinstance(remove, str) else list(remove)
     chosen = frozenset(action for action in ACTIONS if action in requested)
     if not requested or len(chosen) < len(set(requested)):
@@ -38,36 +32,18 @@ def checked_actions(remove: str | Iterable[str]) -> frozenset[Action]:
 
 @dataclass(frozen=True, slots=True)
 class ErasedRow:
-    """A row after the removal of values.
+    """A row after the removal of values."""
 
-    Parameters
-    ----------
-    action
-        The action; ``None`` if no chosen action applies to the row.
-    row
-        The row without the erased values; ``None`` if the whole key is removed.
-    count
-        The number of removed elements, entries, fields or keys.
-    """
-
-    action: Action | None
-    row: dict[str, Any] | None
-    count: int
+    action: Action | None  # the action; ``None`` if no chosen action applies to the row
+    row: dict[str, Any] | None  # the row without the erased values; ``None`` if the whole key is removed
+    count: int  # the number of removed elements, entries, fields or keys
 
 
 def erased_row(row: Mapping[str, Any], kind: str, holds: Holds, actions: frozenset[Action]) -> ErasedRow:
     """Remove values from a row of a state, with the narrowest chosen action that applies.
 
-    Parameters
-    ----------
-    row
-        The row, with the columns of a read with ``flatten=False``.
-    kind
-        The kind of the state.
-    holds
-        Returns whether a value contains something to erase.
-    actions
-        The chosen actions.
+    ``row``: the row, with the columns of a read with ``flatten=False``. ``holds``: returns whether a value contains something to
+    erase.
     """
     value = row.get("value")
     if "fields" in actions and isinstance(value, (dict, list)) and not _holds_outside(row, kind, holds):

@@ -29,21 +29,14 @@ OTHER_TYPE: Final = "its keys have another type"
 class FileProof:
     """The outcome of the search.
 
-    Attributes
-    ----------
-    found
-        The files with a hit: ``file`` and ``count``.
-    operators
-        The ids of the operators whose files have a hit that another write removes: an entry that was replaced or deleted before.
-    looked_up
-        Tables that stay from the source savepoint and were not searched, except for new blocks: ``operator``, ``files``,
-        ``bytes``, and ``check``, the reason why they do not have an erased key.
-    files, bytes
-        The number of searched files and parts, and their bytes.
+    ``files`` and ``bytes``: the number of searched files and parts, and their bytes.
     """
 
-    found: list[dict[str, Any]] = field(default_factory=list)
+    found: list[dict[str, Any]] = field(default_factory=list)  # the files with a hit: ``file`` and ``count``
+    # the ids of the operators whose files have a hit that another write removes: an entry that was replaced or deleted before
     operators: set[str] = field(default_factory=set)
+    # tables that stay from the source savepoint and were not searched, except for new blocks: ``operator``, ``files``, ``bytes``,
+    # and ``check``, the reason why they do not have an erased key
     looked_up: list[dict[str, Any]] = field(default_factory=list)
     files: int = 0
     bytes: int = 0
@@ -62,14 +55,8 @@ class FileProof:
 def search_files(before: Snapshot, after: Snapshot, needles: Sequence[Needle], keys_of: KeysOf | None) -> FileProof:
     """Search the files of a new savepoint.
 
-    Parameters
-    ----------
-    before, after
-        The source savepoint, and the new one.
-    needles
-        What to search for in bytes.
-    keys_of
-        If given, the tables that stay from the source savepoint are not searched. The keys are looked up in them.
+    ``before`` and ``after``: the source savepoint, and the new one. ``needles``: what to search for in bytes. ``keys_of``: if
+    given, the tables that stay from the source savepoint are not searched. The keys are looked up in them.
     """
     proof = FileProof()
     skipped = set(_looked_up(before, after, needles, keys_of, proof)) if keys_of is not None else set()

@@ -49,16 +49,7 @@ def of_findings(
 ) -> FailureCause:
     """Return the cause that findings of one kind, about one operator, are.
 
-    Parameters
-    ----------
-    findings
-        The findings.
-    certainty
-        The certainty of the cause.
-    sighting
-        The trace that shows it.
-    kind, operator
-        The kind and the operator, if the findings have others.
+    ``sighting``: the trace that shows it. ``kind`` and ``operator``: the kind and the operator, if the findings have others.
     """
     main = next((finding for finding in findings if finding.state is not None and not finding.state.is_timer), findings[0])
     kind = kind or main.kind
@@ -119,20 +110,9 @@ def of_sighting(
 ) -> FailureCause:
     """Return the cause that a trace shows.
 
-    Parameters
-    ----------
-    sighting, scene
-        The trace, and the snapshot with the job.
-    certainty
-        The certainty of the cause.
-    kind
-        The kind, if the rule has another one.
-    operator, state, part
-        The place in the snapshot, if it is known.
-    evidence
-        Facts of the snapshot.
-    advice
-        Advice, if the kind suggests another one.
+    ``sighting`` and ``scene``: the trace, and the snapshot with the job. ``kind``: the kind, if the rule has another one.
+    ``operator``, ``state`` and ``part``: the place in the snapshot, if it is known. ``evidence``: facts of the snapshot.
+    ``advice``: advice, if the kind suggests another one.
     """
     kind = kind or sighting.kind
     lines: tuple[str, ...] = ()

@@ -83,13 +83,7 @@ class Contradiction(Exception):
 
 
 def confirm(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
-    """Yield the causes that a trace shows, confirmed as far as the snapshot allows.
-
-    Raises
-    ------
-    Contradiction
-        If the snapshot is not the one of the trace.
-    """
+    """Yield the causes that a trace shows, confirmed as far as the snapshot allows."""
     kind = sighting.kind
     if kind is Kind.DUPLICATE_UID:
         yield _of_uid(sighting, scene)

@@ -52,14 +52,8 @@ def kind_of(
 ) -> Kind:
     """Return the kind of the cause that a verdict is.
 
-    Parameters
-    ----------
-    verdict
-        The verdict.
-    operator, state, new
-        The operator and the state of the snapshot, and the state of the job.
-    target
-        The job that restores.
+    ``operator``, ``state`` and ``new``: the operator and the state of the snapshot, and the state of the job. ``target``: the job
+    that restores.
     """
     match verdict.cause:
         case Cause.OPERATOR_MISSING:

@@ -22,55 +22,27 @@ _VERTEX: Final = re.compile(r"\([0-9a-f]{32}_([0-9a-f]{32})_\d+_\d+\)")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A message of Flink, and its meaning.
+    """A message of Flink, and its meaning."""
 
-    Attributes
-    ----------
-    kind
-        The kind of the cause.
-    message
-        Part of the message of an exception. Named groups are facts; a 2 at the end of a name stands for the same fact.
-    thrown_by
-        The class of Flink, or of a library, that throws it.
-    classes
-        Part of the name of the exception.
-    frames
-        Part of a method of the trace.
-    releases
-        The releases of Flink that have it; ``None`` for no limit.
-    """
-
-    kind: Kind
+    kind: Kind  # the kind of the cause
+    # part of the message of an exception. Named groups are facts; a 2 at the end of a name stands for the same fact.
     message: re.Pattern[str]
-    thrown_by: str
-    classes: re.Pattern[str] | None = None
-    frames: re.Pattern[str] | None = None
-    releases: tuple[str | None, str | None] = (None, None)
+    thrown_by: str  # the class of Flink, or of a library, that throws it
+    classes: re.Pattern[str] | None = None  # part of the name of the exception
+    frames: re.Pattern[str] | None = None  # part of a method of the trace
+    releases: tuple[str | None, str | None] = (None, None)  # the releases of Flink that have it; ``None`` for no limit
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A rule that fits a trace.
-
-    Attributes
-    ----------
-    rule, trace
-        The rule and the trace.
-    message
-        The exception that it fits, as text.
-    facts
-        The facts of the message.
-    operators
-        Hashes of operators that the trace names as the operator itself.
-    tasks
-        Hashes of the first operators of tasks: the failed operator is in the chain of one of them.
-    """
+    """A rule that fits a trace."""
 
     rule: Rule
     trace: Trace
-    message: str
-    facts: Mapping[str, str] = field(default_factory=dict)
-    operators: frozenset[str] = frozenset()
+    message: str  # the exception that it fits, as text
+    facts: Mapping[str, str] = field(default_factory=dict)  # the facts of the message
+    operators: frozenset[str] = frozenset()  # hashes of operators that the trace names as the operator itself
+    # hashes of the first operators of tasks: the failed operator is in the chain of one of them
     tasks: frozenset[str] = frozenset()
 
     @property
@@ -442,12 +414,7 @@ RULES: Final = (
 def sightings(traces: Iterable[Trace], flink: str | None = None) -> Iterator[Sighting]:
     """Yield the rules that fit traces: for each trace the first rule that fits its innermost exception, or one around it.
 
-    Parameters
-    ----------
-    traces
-        The traces.
-    flink
-        The version of Flink, if it is known.
+    ``flink``: the version of Flink, if it is known.
     """
     for trace in traces:
         yield from _of_trace(trace, flink)

@@ -33,18 +33,11 @@ _OF_ONLY_STATE = (Cause.NOT_KEYED, Cause.OPERATOR_MISSING)
 class Finding:
     """A mismatch between the snapshot and the job, or a problem of the snapshot.
 
-    Attributes
-    ----------
-    kind
-        The kind of the cause that it is.
-    verdict
-        The verdict of the check.
-    operator, new_operator, state, new_state
-        The operators and states, if the mismatch is about one.
+    ``operator``, ``new_operator``, ``state`` and ``new_state``: the operators and states, if the mismatch is about one.
     """
 
-    kind: Kind
-    verdict: StateVerdict
+    kind: Kind  # the kind of the cause that it is
+    verdict: StateVerdict  # the verdict of the check
     operator: OperatorSignature | None = None
     new_operator: OperatorSignature | None = None
     state: StateSignature | None = None
@@ -60,35 +53,18 @@ class Finding:
 class Scene:
     """The snapshot and the new job.
 
-    Attributes
-    ----------
-    source
-        The path of the snapshot; empty if none was passed.
-    snapshot
-        The open snapshot; ``None`` if it can't be opened.
-    problem
-        Why it can't be opened.
-    old, new
-        The job that wrote the snapshot, and the new job, if it is described.
-    findings
-        The mismatches.
-    repairs
-        The commands.
-    contents
-        The values of the snapshot.
-    access
-        The options that open the snapshot.
+    ``old`` and ``new``: the job that wrote the snapshot, and the new job, if it is described.
     """
 
-    source: str = ""
-    snapshot: Snapshot | None = None
-    problem: StateProcessorError | None = None
+    source: str = ""  # the path of the snapshot; empty if none was passed
+    snapshot: Snapshot | None = None  # the open snapshot; ``None`` if it can't be opened
+    problem: StateProcessorError | None = None  # why it can't be opened
     old: JobSignature | None = None
     new: JobSignature | None = None
-    findings: tuple[Finding, ...] = ()
-    repairs: Repairs = field(default_factory=lambda: Repairs("IN", Target()))
-    contents: Contents = NO_CONTENTS
-    access: SnapshotAccess = field(default_factory=SnapshotAccess)
+    findings: tuple[Finding, ...] = ()  # the mismatches
+    repairs: Repairs = field(default_factory=lambda: Repairs("IN", Target()))  # the commands
+    contents: Contents = NO_CONTENTS  # the values of the snapshot
+    access: SnapshotAccess = field(default_factory=SnapshotAccess)  # the options that open the snapshot
 
     def operators(self, sighting: Sighting) -> tuple[OperatorSignature, ...]:
         """Return the operators of the snapshot that a trace is about: those that it names, or all that may be in its tasks."""
@@ -128,16 +104,8 @@ def open_scene(
 ) -> Scene:
     """Open a snapshot and the description of a job, and compare them.
 
-    Parameters
-    ----------
-    path, job
-        The snapshot and the job, if they are there.
-    target
-        Version and backend of the job that failed.
-    access
-        The options that open the snapshot.
-    contents
-        Whether files and values are read.
+    ``path`` and ``job``: the snapshot and the job, if they are there. ``target``: version and backend of the job that failed.
+    ``access``: the options that open the snapshot. ``contents``: whether files and values are read.
     """
     new = None if job is None else _described(job, access)
     described_by = "NEW" if job is None or isinstance(job, JobSignature) else fspath(job)

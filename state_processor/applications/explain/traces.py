@@ -35,21 +35,11 @@ _LONGEST_ENTRY: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class Throwable:
-    """An exception of a trace.
+    """An exception of a trace."""
 
-    Attributes
-    ----------
-    class_name
-        The Java class; empty for a message without one.
-    message
-        The message.
-    frames
-        The methods that the trace shows of it, the innermost first.
-    """
-
-    class_name: str
+    class_name: str  # the Java class; empty for a message without one
     message: str = ""
-    frames: tuple[str, ...] = ()
+    frames: tuple[str, ...] = ()  # the methods that the trace shows of it, the innermost first
 
     def __str__(self) -> str:
         return ": ".join(filter(None, (self.class_name, self.message)))
@@ -57,21 +47,11 @@ class Throwable:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """An exception with its causes.
+    """An exception with its causes."""
 
-    Attributes
-    ----------
-    throwables
-        The exception and its causes, the outermost first.
-    entry
-        The entry of the log in front of it.
-    line
-        The number of the line of its head.
-    """
-
-    throwables: tuple[Throwable, ...]
-    entry: str = ""
-    line: int = 0
+    throwables: tuple[Throwable, ...]  # the exception and its causes, the outermost first
+    entry: str = ""  # the entry of the log in front of it
+    line: int = 0  # the number of the line of its head
 
     @property
     def text(self) -> str:
@@ -86,21 +66,11 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log, or a single trace.
+    """A log, or a single trace."""
 
-    Attributes
-    ----------
-    traces
-        The traces, without repetitions.
-    flink
-        The version of the Flink that wrote it, such as ``1.20``, or ``2.x``; ``None`` if it does not show.
-    backend
-        The state backend whose methods are in it; ``None`` if it does not show.
-    """
-
-    traces: tuple[Trace, ...] = ()
-    flink: str | None = None
-    backend: str | None = None
+    traces: tuple[Trace, ...] = ()  # the traces, without repetitions
+    flink: str | None = None  # the version of the Flink that wrote it, such as ``1.20``, or ``2.x``; ``None`` if it does not show
+    backend: str | None = None  # the state backend whose methods are in it; ``None`` if it does not show
 
 
 @dataclass(slots=True)

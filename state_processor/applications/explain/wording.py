@@ -106,14 +106,8 @@ def sentence_of(
 ) -> str:
     """Return a cause in a sentence.
 
-    Parameters
-    ----------
-    kind
-        The kind of the cause.
-    facts
-        Facts about it.
-    operator, state, name, field
-        The operator, the state, the Java class and the field, if they are known.
+    ``facts``: facts about it. ``operator``, ``state``, ``name`` and ``field``: the operator, the state, the Java class and the
+    field, if they are known.
     """
     written, required, detail = (facts.get(name) for name in ("written", "required", "detail"))
     is_told = written and required and written != required

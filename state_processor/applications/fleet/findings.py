@@ -48,18 +48,9 @@ def findings(
 ) -> Findings:
     """Return the findings about a snapshot.
 
-    Parameters
-    ----------
-    snapshot
-        The newest snapshot of a job.
-    earlier
-        An earlier snapshot of the job, to see which operators are gone; ``None`` without one.
-    registered
-        The states whose headers were read.
-    age
-        The age of the snapshot; ``None`` if it is unknown.
-    timeout
-        The time after which brokers abort transactions of sinks.
+    ``snapshot``: the newest snapshot of a job. ``earlier``: an earlier snapshot of the job, to see which operators are gone;
+    ``None`` without one. ``registered``: the states whose headers were read. ``age``: the age of the snapshot; ``None`` if it is
+    unknown. ``timeout``: the time after which brokers abort transactions of sinks.
     """
     transactions, unread = _transactions(snapshot, age, timeout)
     findings_ = [*_uids(snapshot), *_lost(snapshot, earlier), *_kryo(registered), *_regional(snapshot), *transactions]

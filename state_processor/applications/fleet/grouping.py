@@ -21,21 +21,12 @@ _DIGITS: Final = frozenset("0123456789abcdef")
 
 @dataclass(frozen=True, slots=True)
 class JobSnapshots:
-    """The snapshots of a job.
+    """The snapshots of a job."""
 
-    Parameters
-    ----------
-    directory
-        The directory of its checkpoints; of savepoints without checkpoints, the directory above them. A savepoint whose name does
-        not tell the job has its own directory.
-    job_id
-        The id of the job, or the first digits of it; ``None`` if no path contains it.
-    snapshots
-        The snapshots.
-    """
-
+    # the directory of its checkpoints; of savepoints without checkpoints, the directory above them. A savepoint whose name does
+    # not tell the job has its own directory.
     directory: str
-    job_id: str | None
+    job_id: str | None  # the id of the job, or the first digits of it; ``None`` if no path contains it
     snapshots: tuple[SnapshotInfo, ...]
 
     def newest_first(self, access: SnapshotAccess) -> list[SnapshotInfo]:

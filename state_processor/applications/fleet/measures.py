@@ -32,27 +32,13 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The parts of each job that are read, and the limits of findings.
+    """The parts of each job that are read, and the limits of findings."""
 
-    Parameters
-    ----------
-    access
-        How snapshots are opened.
-    now
-        The time that ages refer to.
-    check
-        Whether every file of the newest snapshot is looked for.
-    headers
-        Whether the headers of the state files of the newest snapshot are read, and not ``_metadata`` alone.
-    timeout
-        The time after which brokers abort transactions of sinks.
-    """
-
-    access: SnapshotAccess
-    now: datetime
-    check: bool
-    headers: bool
-    timeout: timedelta
+    access: SnapshotAccess  # how snapshots are opened
+    now: datetime  # the time that ages refer to
+    check: bool  # whether every file of the newest snapshot is looked for
+    headers: bool  # whether the headers of the state files of the newest snapshot are read, and not ``_metadata`` alone
+    timeout: timedelta  # the time after which brokers abort transactions of sinks
 
     def row(self, job: JobSnapshots) -> Row:
         """Return the row of a job. An error is a part of the row."""

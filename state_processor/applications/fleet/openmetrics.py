@@ -79,19 +79,8 @@ def _escaped(value: str) -> str:
 class MetricsServer:
     """A server of metrics at ``/metrics``.
 
-    Parameters
-    ----------
-    address
-        Host and port; port 0 for a free port.
-    measure
-        Returns the rows of the fleet.
-    seconds
-        Seconds until a request measures again.
-
-    Raises
-    ------
-    OptionError
-        The address can't be used.
+    ``address``: host and port; port 0 for a free port. ``measure``: returns the rows of the fleet. ``seconds``: seconds until a
+    request measures again.
     """
 
     def __init__(self, address: tuple[str, int], measure: Callable[[], Sequence[_Row]], seconds: float) -> None:

@@ -182,22 +182,10 @@ def compare(
 ) -> JobReport:
     """Predict the restore of the operators and states of a job in another job.
 
-    Parameters
-    ----------
-    old, new
-        The job that wrote the snapshot, and the job that restores it.
-    target
-        Version and backend of the job that restores.
-    source
-        The path of the snapshot, for commands.
-    contents
-        The values of the snapshot.
-    job
-        The path of the description of the new job, for commands.
-    access
-        Flags that open the snapshot, for commands.
-    queries
-        What becomes of the operators of a query in another query, by their hashes.
+    ``old`` and ``new``: the job that wrote the snapshot, and the job that restores it. ``target``: version and backend of the job
+    that restores. ``source``: the path of the snapshot, for commands. ``contents``: the values of the snapshot. ``job``: the path
+    of the description of the new job, for commands. ``access``: flags that open the snapshot, for commands. ``queries``: what
+    becomes of the operators of a query in another query, by their hashes.
     """
     majors = {flink.partition(".")[0] for flink in (old.flink, target.flink) if flink is not None}
     repairs = Repairs(source, replace(target, changes_kryo=len(majors) > 1), job, access)

@@ -39,14 +39,7 @@ _SHOWN: Final = 3
 def snapshot_verdicts(snapshot: Snapshot, target: Target, *, contents: bool) -> Iterator[StateVerdict]:
     """Yield verdicts on a snapshot as a whole: the version of its ``_metadata``, and its files.
 
-    Parameters
-    ----------
-    snapshot
-        The snapshot.
-    target
-        The job that restores.
-    contents
-        Whether the structure of all files is checked.
+    ``target``: the job that restores. ``contents``: whether the structure of all files is checked.
     """
     yield from _version(snapshot, target)
     files = check_files(snapshot)
@@ -161,13 +154,7 @@ TYPES_ALONE: Final[Contents] = _TypesAlone()
 
 
 class SnapshotContents:
-    """The values of a snapshot.
-
-    Parameters
-    ----------
-    snapshot
-        The snapshot.
-    """
+    """The values of a snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot

@@ -69,13 +69,7 @@ _ANY_MAJOR: Final = 2
 
 
 def described(state: StateSignature) -> StateDescription:
-    """Return the description of a state of a job.
-
-    Raises
-    ------
-    OptionError
-        If a type of the state is not known, or its kind can't be written from rows.
-    """
+    """Return the description of a state of a job."""
     if state.unread or is_python_state(state.name) or (state.is_keyed and not state.is_timer and state.kind not in _KEYED):
         reason = state.unread or f"a state of kind {state.kind} of this job can't be written from rows"
         raise OptionError(f"state {state.name!r}: {reason}")
@@ -87,27 +81,16 @@ def described(state: StateSignature) -> StateDescription:
 class Conversion:
     """A state that becomes another one.
 
-    Attributes
-    ----------
-    old, new
-        The state in the snapshot, and in the other job.
-    edits
-        Renamed, new and dropped fields.
+    ``old`` and ``new``: the state in the snapshot, and in the other job.
     """
 
     old: StateDescription
     new: StateDescription
-    edits: Edits = NO_EDITS
+    edits: Edits = NO_EDITS  # renamed, new and dropped fields
 
     @classmethod
     def of(cls, old: StateSignature, new: StateSignature, edits: Edits = NO_EDITS) -> Conversion:
-        """Return a conversion, after trying it without rows.
-
-        Raises
-        ------
-        OptionError, InvalidRowError
-            If the rows of the old state can't become rows of the new one. Single values may still be refused.
-        """
+        """Return a conversion, after trying it without rows."""
         conversion = cls(described(old), described(new), edits)
         kinds = {conversion.old.kind, conversion.new.kind}
         if conversion.old.is_keyed != conversion.new.is_keyed or BROADCAST in kinds != {BROADCAST}:
@@ -181,17 +164,7 @@ class Conversion:
     def encode(self, rows: pa.RecordBatch, flink_major: int) -> None:
         """Encode rows of the new state, and drop the bytes.
 
-        Parameters
-        ----------
-        rows
-            The rows.
-        flink_major
-            The major version of the Flink that wrote the snapshot: it decides the version of Kryo.
-
-        Raises
-        ------
-        InvalidRowError
-            If a value does not fit the new type.
+        ``flink_major``: the major version of the Flink that wrote the snapshot: it decides the version of Kryo.
         """
         label, new = f"state {self.new.name!r}", for_flink(self.new, flink_major)
         if not isinstance(new, KeyedDescription):
@@ -250,13 +223,7 @@ def _in_lists(values: pa.Array) -> pa.Array:
 
 
 def _only(lists: pa.Array, state: str) -> pa.Array:
-    """Return the elements of lists of one element.
-
-    Raises
-    ------
-    InvalidRowError
-        If a list has another number of elements.
-    """
+    """Return the elements of lists of one element."""
     sizes = pc.list_value_length(lists)
     wrong = pc.not_equal(sizes, 1).fill_null(True)
     if pc.any(wrong).as_py():
@@ -268,19 +235,7 @@ def _only(lists: pa.Array, state: str) -> pa.Array:
 def convert_state(build: SavepointBuild, operator: OperatorIdentifier, conversion: Conversion) -> None:
     """Write a state of the source savepoint as another one; its name, kind, types and time-to-live may differ.
 
-    Parameters
-    ----------
-    build
-        The new savepoint.
-    operator
-        The operator.
-    conversion
-        The change.
-
-    Raises
-    ------
-    NotFoundError
-        If the operator does not have the state.
+    ``build``: the new savepoint. ``conversion``: the change.
     """
     stored = StateRequest(operator).find(build.open_source(build.access))
     rows = conversion.rows(conversion.scan(stored, **build.access.values()))
@@ -301,13 +256,7 @@ def convert_state(build: SavepointBuild, operator: OperatorIdentifier, conversio
 
 
 def key_conversions(old: OperatorSignature, new: OperatorSignature, edits: Edits = NO_EDITS) -> Iterator[Conversion]:
-    """Yield the conversions of all keyed states and timers of an operator whose keys get another type.
-
-    Raises
-    ------
-    OptionError, InvalidRowError
-        If the keys or a state can't be converted, or ``hashCode`` of the new keys is not known.
-    """
+    """Yield the conversions of all keyed states and timers of an operator whose keys get another type."""
     key = new_key(new)
     require_hash_code(key)
     for state in old.keyed:
@@ -320,13 +269,7 @@ def key_conversions(old: OperatorSignature, new: OperatorSignature, edits: Edits
 
 
 def new_key(new: OperatorSignature) -> TypeSerializer:
-    """Return the type of the keys of an operator.
-
-    Raises
-    ------
-    OptionError
-        If it does not have keyed state.
-    """
+    """Return the type of the keys of an operator."""
     keys = [key for state in new.keyed if (key := state.serializer(signature.KEY)) is not None]
     if not keys:
         raise OptionError(f"operator {new.label} of the new job does not have keyed state")

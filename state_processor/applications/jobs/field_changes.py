@@ -22,21 +22,11 @@ _MOST: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class FieldChanges:
-    """The changes of fields and constants.
+    """The changes of fields and constants."""
 
-    Attributes
-    ----------
-    gone
-        The paths of fields that the new type lacks.
-    defaults
-        Values for new fields of types without defaults, by path.
-    renames
-        Each a possible reading of the change: new names by path.
-    """
-
-    gone: tuple[str, ...]
-    defaults: Mapping[str, Any]
-    renames: Sequence[Mapping[str, str]]
+    gone: tuple[str, ...]  # the paths of fields that the new type lacks
+    defaults: Mapping[str, Any]  # values for new fields of types without defaults, by path
+    renames: Sequence[Mapping[str, str]]  # each a possible reading of the change: new names by path
 
 
 def field_changes(old: StateSignature, new: StateSignature) -> FieldChanges:

@@ -17,13 +17,9 @@ _MOST_ORDERS: Final = 720
 def with_hashes(graph: JobGraph, ids: Collection[str]) -> JobGraph:
     """Return a graph with the ids of its operators, as far as Flink computes the same ids.
 
-    Parameters
-    ----------
-    graph
-        The graph. An id that the graph shows is preserved.
-    ids
-        The ids of operators in a snapshot of the job: they confirm which operators are chained, and the order of sources. Uids
-        are not in the graph: the id of such an operator stays unknown, and with it the ids of operators after it.
+    ``graph``: the graph. An id that the graph shows is preserved. ``ids``: the ids of operators in a snapshot of the job: they
+    confirm which operators are chained, and the order of sources. Uids are not in the graph: the id of such an operator stays
+    unknown, and with it the ids of operators after it.
     """
     best = max(_candidates(graph), key=lambda ids_by_place: _confirmed(graph, ids_by_place, ids), default={})
     confirmed = {place: uid_hash for place, uid_hash in best.items() if uid_hash in ids}

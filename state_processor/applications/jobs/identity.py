@@ -128,12 +128,8 @@ def id_doubts(
 ) -> Iterator[str]:
     """Yield reasons to doubt that two operators with equal ids are the same.
 
-    Parameters
-    ----------
-    old, new
-        An operator of the snapshot, and the operator of the new job with its id.
-    olds, news
-        All operators of both jobs.
+    ``old`` and ``new``: an operator of the snapshot, and the operator of the new job with its id. ``olds`` and ``news``: all
+    operators of both jobs.
     """
     named = _named_otherwise(old, new, olds, news)
     if named is not None:

@@ -15,46 +15,23 @@ _LINE: Final = re.compile(r"((?::  |   )*)(?:([:+])- )?(.*)")
 
 @dataclass(frozen=True, slots=True)
 class GraphInput:
-    """An input of an operator.
+    """An input of an operator."""
 
-    Attributes
-    ----------
-    source
-        The position of the operator that sends records.
-    strategy
-        The ship strategy, such as ``FORWARD`` or ``HASH``.
-    chained
-        Whether both operators are in one task; ``None`` if the graph does not show it.
-    """
-
-    source: int
-    strategy: str
-    chained: bool | None
+    source: int  # the position of the operator that sends records
+    strategy: str  # the ship strategy, such as ``FORWARD`` or ``HASH``
+    chained: bool | None  # whether both operators are in one task; ``None`` if the graph does not show it
 
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """An operator in the graph of a job.
+    """An operator in the graph of a job."""
 
-    Attributes
-    ----------
-    number
-        The number of the node in the graph of Flink; numbers grow from sources to sinks.
-    name
-        The name of the operator.
-    parallelism, max_parallelism
-        Of the operator.
-    inputs
-        The inputs.
-    uid_hash
-        The hash of the operator, if the graph shows it: the first operator of each task has the id of the task.
-    """
-
-    number: int
+    number: int  # the number of the node in the graph of Flink; numbers grow from sources to sinks
     name: str
     parallelism: int
     inputs: tuple[GraphInput, ...]
     max_parallelism: int | None = None
+    # the hash of the operator, if the graph shows it: the first operator of each task has the id of the task
     uid_hash: str | None = None
 
 
@@ -66,13 +43,7 @@ class JobGraph:
 
 
 def graph_of(content: Mapping[str, Any]) -> JobGraph | None:
-    """Return the graph in the JSON of Flink; ``None`` if the JSON has another form.
-
-    Raises
-    ------
-    OptionError
-        If the JSON begins like a graph and is incomplete.
-    """
+    """Return the graph in the JSON of Flink; ``None`` if the JSON has another form."""
     plan = content.get("plan", content)
     nodes = plan.get("nodes") if isinstance(plan, Mapping) else None
     if not isinstance(nodes, Sequence) or not all(isinstance(node, Mapping) and "id" in node for node in nodes):

@@ -173,10 +173,7 @@ def match_operators(
 def matched_query(old: str | PathLike[str], new: str | PathLike[str], access: SnapshotAccess) -> OperatorMatches | None:
     """Match the operators of a query that was submitted as text with a plan that was compiled later.
 
-    Returns
-    -------
-    OperatorMatches or None
-        ``None`` if the new job is not a compiled plan, or the job that wrote the snapshot has the uids of a plan.
+    Returns: ``None`` if the new job is not a compiled plan, or the job that wrote the snapshot has the uids of a plan.
     """
     storage = access.storage()
     plan = described(new, storage)
@@ -294,13 +291,7 @@ def _contradicted(i: int, j: int, pairs: Mapping[tuple[int, int], tuple[str, ...
 
 
 def read_mapping(content: Any, place: str) -> dict[str, str]:
-    """Return old and new identifiers of a mapping file, or of a JSON object of old and new uids.
-
-    Raises
-    ------
-    OptionError
-        If the file has another form.
-    """
+    """Return old and new identifiers of a mapping file, or of a JSON object of old and new uids."""
     uids = content.get("uids") if isinstance(content, Mapping) and "version" in content else content
     if isinstance(content, Mapping) and content.get("version", VERSION) != VERSION:
         raise OptionError(f"{place}: expected version {VERSION} of the format of mapping files, found {content['version']!r}")

@@ -83,13 +83,7 @@ def signature_of(path: str | PathLike[str], access: SnapshotAccess) -> JobSignat
 
 
 def described(path: str | PathLike[str], storage: Storage) -> Described | None:
-    """Return the content of a file that describes a job; ``None`` for a snapshot.
-
-    Raises
-    ------
-    OptionError
-        If the file has another form.
-    """
+    """Return the content of a file that describes a job; ``None`` for a snapshot."""
     location = str(Location.given(path))
     if not storage.is_file(location) or Location.given(path).name == "_metadata":
         return None

@@ -147,28 +147,14 @@ def _reason(done: subprocess.CompletedProcess[str]) -> str:
 
 @dataclass(frozen=True)
 class Distribution:
-    """An installed Flink.
+    """An installed Flink."""
 
-    Attributes
-    ----------
-    directory
-        The directory with ``lib``.
-    version
-        The version of Flink.
-    """
-
-    directory: Path
+    directory: Path  # the directory with ``lib``
     version: str
 
     @classmethod
     def find(cls, flink: str | PathLike[str] | None) -> Distribution:
-        """Return the distribution in a directory, or the installed one.
-
-        Raises
-        ------
-        OptionError
-            If there is none, it is not complete, or it has another version.
-        """
+        """Return the distribution in a directory, or the installed one."""
         requested = None if flink is None or _VERSION.fullmatch(str(flink)) is None else str(flink)
         directory = _installed() if flink is None or requested is not None else Path(flink)
         for name in _NEEDED:

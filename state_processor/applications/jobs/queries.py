@@ -30,21 +30,12 @@ _HARMLESS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class QueryOperator:
-    """What becomes of the state of an operator in another query.
+    """What becomes of the state of an operator in another query."""
 
-    Attributes
-    ----------
-    verdicts
-        The verdicts on the whole operator, which have no state, and on states.
-    states
-        The states that the operator of the new query registers, as far as they are known; ``None`` without a savepoint.
-    is_same
-        Whether the plans show that the operator does the same with the same rows.
-    """
-
-    verdicts: tuple[StateVerdict, ...] = ()
+    verdicts: tuple[StateVerdict, ...] = ()  # the verdicts on the whole operator, which have no state, and on states
+    # the states that the operator of the new query registers, as far as they are known; ``None`` without a savepoint
     states: Mapping[str, StateSignature] | None = field(default=None)
-    is_same: bool = False
+    is_same: bool = False  # whether the plans show that the operator does the same with the same rows
 
     def applied_to(self, new: OperatorSignature) -> OperatorSignature:
         """Return the operator of the new query with its states."""
@@ -60,14 +51,8 @@ def query_operators(
 ) -> dict[str, QueryOperator]:
     """Return what becomes of the operators of a savepoint in another query, by their hashes.
 
-    Parameters
-    ----------
-    build
-        The savepoint.
-    states
-        Its operators with their states, by hash.
-    old, new
-        The plan of the query that wrote the savepoint, and the plan of the other query.
+    ``states``: its operators with their states, by hash. ``old`` and ``new``: the plan of the query that wrote the savepoint, and
+    the plan of the other query.
     """
     migration = QueryMigration(build.drafts, old, new)
     recorded = {} if build.snapshot is None else build.snapshot.recorded_ids

@@ -53,10 +53,7 @@ def until_written(commands: Sequence[str]) -> tuple[str, ...]:
 def steps(commands: Sequence[str]) -> tuple[str, ...]:
     """Return commands that can be executed one after the other. The last one writes ``OUT``.
 
-    Parameters
-    ----------
-    commands
-        The repairs of each mismatch. All read the snapshot, and those that repair write ``OUT``.
+    ``commands``: the repairs of each mismatch. All read the snapshot, and those that repair write ``OUT``.
     """
     reads = [command for command in dict.fromkeys(commands) if not writes(command)]
     chosen = sorted(dict.fromkeys(filter(writes, commands)), key=_rank)

@@ -44,21 +44,11 @@ class Loss(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A command that repairs.
-
-    Attributes
-    ----------
-    command
-        The command.
-    note
-        What to know about it, such as what it loses.
-    loss
-        What it loses.
-    """
+    """A command that repairs."""
 
     command: str
-    note: str = ""
-    loss: Loss = Loss.NOTHING
+    note: str = ""  # what to know about it, such as what it loses
+    loss: Loss = Loss.NOTHING  # what it loses
 
     def __str__(self) -> str:
         return f"{self.command}  # {self.note}" if self.note else self.command
@@ -68,20 +58,8 @@ class Repair:
 class Mismatch:
     """A verdict, and what it compares.
 
-    Attributes
-    ----------
-    verdict
-        The verdict.
-    old, new
-        The operator of the snapshot, and of the new job.
-    state, new_state
-        The state of the snapshot, and of the new job.
-    takers
-        Operators of the new job that the snapshot lacks, and that can take all states of the operator.
-    partners
-        Operators of the snapshot that may have exchanged their ids with this one.
-    contents
-        The values of the snapshot.
+    ``old`` and ``new``: the operator of the snapshot, and of the new job. ``state`` and ``new_state``: the state of the snapshot,
+    and of the new job.
     """
 
     verdict: StateVerdict
@@ -89,9 +67,10 @@ class Mismatch:
     new: OperatorSignature | None = None
     state: StateSignature | None = None
     new_state: StateSignature | None = None
+    # operators of the new job that the snapshot lacks, and that can take all states of the operator
     takers: Sequence[OperatorSignature] = ()
-    partners: Sequence[OperatorSignature] = ()
-    contents: Contents = NO_CONTENTS
+    partners: Sequence[OperatorSignature] = ()  # operators of the snapshot that may have exchanged their ids with this one
+    contents: Contents = NO_CONTENTS  # the values of the snapshot
 
     @property
     def uid(self) -> str:
@@ -101,24 +80,12 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class Repairs:
-    """The repairs for a snapshot and a job.
+    """The repairs for a snapshot and a job."""
 
-    Attributes
-    ----------
-    source
-        The path of the snapshot.
-    target
-        Version and backend of the job that restores.
-    job
-        The path of the description of this job.
-    access
-        Flags that open the snapshot.
-    """
-
-    source: str
-    target: Target
-    job: str = "NEW"
-    access: Sequence[str] = ()
+    source: str  # the path of the snapshot
+    target: Target  # version and backend of the job that restores
+    job: str = "NEW"  # the path of the description of this job
+    access: Sequence[str] = ()  # flags that open the snapshot
 
     def of(self, mismatch: Mismatch) -> tuple[str, ...]:
         """Return the commands for a mismatch. Those that lose less come first."""
@@ -326,12 +293,8 @@ def _described(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
 def _edits(changes: FieldChanges, *, is_needed: bool) -> Iterator[tuple[Edits, str]]:
     """Yield the edits that a conversion may need, with notes: without guesses, with new names, without what is gone.
 
-    Parameters
-    ----------
-    changes
-        The fields and constants that are gone or new.
-    is_needed
-        Whether a conversion without guesses repairs nothing.
+    ``changes``: the fields and constants that are gone or new. ``is_needed``: whether a conversion without guesses repairs
+    nothing.
     """
     values = "; ".join(f"{path} is {json.dumps(value)}" for path, value in changes.defaults.items())
     keeps = f"keeps all values{'; ' if values else ''}{values}"

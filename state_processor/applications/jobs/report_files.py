@@ -46,16 +46,9 @@ def junit_report(report: JobReport, suite: str) -> str:
 def sarif_report(report: JobReport, job: str, description: str | None, version: str) -> str:
     """Return a report in SARIF 2.1.0: a result for each verdict that is more than ``restores``.
 
-    Parameters
-    ----------
-    report
-        The report.
-    job
-        The path of the file that describes the job. Results are at the lines of this file that name the operator and the state.
-    description
-        The text of this file; ``None`` if the job is not a text file, such as a snapshot.
-    version
-        The version of this package.
+    ``job``: the path of the file that describes the job. Results are at the lines of this file that name the operator and the
+    state. ``description``: the text of this file; ``None`` if the job is not a text file, such as a snapshot. ``version``: the
+    version of this package.
     """
     lines = (description or "").splitlines()
     results = []

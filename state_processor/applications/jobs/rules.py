@@ -38,29 +38,17 @@ _PARTS: Final = {KEY: "key", NAMESPACE: "namespace", MAP_KEY: "key of the map", 
 class Target:
     """The job that restores.
 
-    Attributes
-    ----------
-    flink, backend
-        Flink version and state backend; ``None`` if unknown.
-    unchanged
-        Classes, and operators by uid, hash or name, whose code the user declares to be unchanged.
-    changes_kryo
-        Whether the snapshot and the job are of different major versions of Flink.
-    is_unchanged
-        Whether the operator is declared to be unchanged.
-    migrates
-        Whether the backend changes values to another type. ForSt does not for asynchronous state.
-    starts_asynchronous
-        Whether ForSt restores synchronous state for the asynchronous API.
+    ``flink`` and ``backend``: Flink version and state backend; ``None`` if unknown.
     """
 
     flink: str | None = None
     backend: str | None = None
+    # classes, and operators by uid, hash or name, whose code the user declares to be unchanged
     unchanged: frozenset[str] = frozenset()
-    changes_kryo: bool = False
-    is_unchanged: bool = False
-    migrates: bool = True
-    starts_asynchronous: bool = False
+    changes_kryo: bool = False  # whether the snapshot and the job are of different major versions of Flink
+    is_unchanged: bool = False  # whether the operator is declared to be unchanged
+    migrates: bool = True  # whether the backend changes values to another type. ForSt does not for asynchronous state.
+    starts_asynchronous: bool = False  # whether ForSt restores synchronous state for the asynchronous API
 
     @property
     def version(self) -> tuple[int, int] | None:
@@ -80,12 +68,8 @@ class Target:
 def state_verdict(old: StateSignature, new: StateSignature | None, target: Target) -> StateVerdict:
     """Return the outcome for a state of the snapshot.
 
-    Parameters
-    ----------
-    old, new
-        The state in the snapshot, and in the job; ``None`` if the job does not register it.
-    target
-        The job that restores.
+    ``old`` and ``new``: the state in the snapshot, and in the job; ``None`` if the job does not register it. ``target``: the job
+    that restores.
     """
     verdicts = list(_release_verdicts(old, target))
     if new is None:

@@ -40,23 +40,15 @@ VOID_NAMESPACE: Final = str(VoidNamespaceSerializer())
 class StateSignature:
     """A state: kind, time-to-live, and the serializer snapshot of each part.
 
-    Attributes
-    ----------
-    name, kind
-        As in the table of states.
-    snapshots
-        Serializer snapshots by part: ``key``, ``namespace``, ``map_key``, ``value``.
-    ttl
-        Whether values have time-to-live.
-    unread
-        The reason why the types are unknown; empty if they are known.
+    ``name`` and ``kind``: as in the table of states.
     """
 
     name: str
     kind: str
+    # serializer snapshots by part: ``key``, ``namespace``, ``map_key``, ``value``
     snapshots: Mapping[str, TypeSerializerSnapshot] = field(default_factory=dict)
-    ttl: bool = False
-    unread: str = ""
+    ttl: bool = False  # whether values have time-to-live
+    unread: str = ""  # the reason why the types are unknown; empty if they are known
 
     @property
     def is_keyed(self) -> bool:
@@ -106,25 +98,7 @@ class StateSignature:
 class OperatorSignature:
     """An operator. Unknown values are ``None``.
 
-    Attributes
-    ----------
-    uid, uid_hash, name
-        The identifiers. A job graph does not contain uids.
-    parallelism, max_parallelism
-        Of the operator.
-    states
-        The states by name; ``None`` if they are unknown, as in job graphs and plans.
-    other_uids
-        Uids that the operator has with another setting of ``table.exec.uid.format``.
-    asynchronous
-        Whether keyed state is registered for the asynchronous API. Only the files of ForSt show it.
-    backend
-        The backend or format of keyed state.
-    has_state
-        Whether the snapshot has state of the operator, be it raw state or coordinator state.
-    writers
-        What wrote state that is only bytes, with the versions of its formats: ``source kafka (splits 0, enumerator 1)``,
-        ``sink file (writer 2)``, or ``raw keyed state unknown``.
+    ``uid``, ``uid_hash`` and ``name``: the identifiers. A job graph does not contain uids.
     """
 
     uid: str | None = None
@@ -132,11 +106,15 @@ class OperatorSignature:
     name: str | None = None
     parallelism: int | None = None
     max_parallelism: int | None = None
+    # the states by name; ``None`` if they are unknown, as in job graphs and plans
     states: Mapping[str, StateSignature] | None = None
-    other_uids: tuple[str, ...] = ()
+    other_uids: tuple[str, ...] = ()  # uids that the operator has with another setting of ``table.exec.uid.format``
+    # whether keyed state is registered for the asynchronous API. Only the files of ForSt show it.
     asynchronous: bool | None = None
-    backend: str | None = None
-    has_state: bool = True
+    backend: str | None = None  # the backend or format of keyed state
+    has_state: bool = True  # whether the snapshot has state of the operator, be it raw state or coordinator state
+    # what wrote state that is only bytes, with the versions of its formats: ``source kafka (splits 0, enumerator 1)``, ``sink
+    # file (writer 2)``, or ``raw keyed state unknown``
     writers: tuple[str, ...] = ()
 
     @property
@@ -216,13 +194,7 @@ def _classes(serializer: TypeSerializer) -> Iterator[tuple[str, Any]]:
 
 
 def declared_snapshot(text: str, *, ttl: bool = False) -> TypeSerializerSnapshot:
-    """Return the serializer snapshot of a type that a text declares.
-
-    Raises
-    ------
-    OptionError
-        If the text does not describe a type completely.
-    """
+    """Return the serializer snapshot of a type that a text declares."""
     serializer = VoidNamespaceSerializer() if text == VOID_NAMESPACE else parse_type(text)
     return (TtlSerializer.of(serializer) if ttl else serializer).snapshot()
 

@@ -55,17 +55,7 @@ _NEEDED: Final = {
 def parse_signature(content: Any, place: str) -> JobSignature:
     """Return the signature that a file describes.
 
-    Parameters
-    ----------
-    content
-        The content of the file, as JSON values.
-    place
-        The name of the file, for messages.
-
-    Raises
-    ------
-    OptionError
-        If the file has another version, an unknown field, or a type that does not exist.
+    ``content``: the content of the file, as JSON values. ``place``: the name of the file, for messages.
     """
     fields = _object(content, _OF_JOB, place)
     version = fields.get("version", VERSION)

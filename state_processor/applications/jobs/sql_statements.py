@@ -28,17 +28,8 @@ _SHOWN: Final = 60
 def planned_statements(sql: str, plan: str) -> list[str]:
     """Return the statements that compile the query of a script into a file.
 
-    Parameters
-    ----------
-    sql
-        Statements that define tables, views and options, and one ``INSERT`` or one statement set.
-    plan
-        The path of the file.
-
-    Raises
-    ------
-    OptionError
-        If the script has no query or several queries, or other statements that start jobs.
+    ``sql``: statements that define tables, views and options, and one ``INSERT`` or one statement set. ``plan``: the path of the
+    file.
     """
     target = plan.replace("'", "''")
     defining: list[str] = []

@@ -36,35 +36,18 @@ OPERATOR: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class Undescribed:
-    """A part that is not described.
+    """A part that is not described."""
 
-    Attributes
-    ----------
-    subject
-        The Java class whose code decides; empty for the code of the operator.
-    reason
-        What is not in the snapshot.
-    cause
-        The cause of the verdict.
-    is_kryo
-        Whether Kryo writes the part. Its bytes change from Flink 1.x to 2.x though the class does not.
-    """
-
-    subject: str
-    reason: str
-    cause: Cause = Cause.CODE
-    is_kryo: bool = False
+    subject: str  # the Java class whose code decides; empty for the code of the operator
+    reason: str  # what is not in the snapshot
+    cause: Cause = Cause.CODE  # the cause of the verdict
+    is_kryo: bool = False  # whether Kryo writes the part. Its bytes change from Flink 1.x to 2.x though the class does not.
 
 
 def undescribed_parts(serializer: TypeSerializer, *, is_key: bool) -> Iterator[Undescribed]:
     """Yield the parts of a serializer that a snapshot does not describe.
 
-    Parameters
-    ----------
-    serializer
-        The serializer.
-    is_key
-        Whether its values are keys. Their key groups depend on ``hashCode`` of their classes.
+    ``is_key``: whether its values are keys. Their key groups depend on ``hashCode`` of their classes.
     """
     for part in walk(serializer):
         yield from _of_part(part)

@@ -33,39 +33,22 @@ _TEXT: Final = "STRING"
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """What a conversion of fields and constants can't know.
+    """What a conversion of fields and constants can't know."""
 
-    Attributes
-    ----------
-    renames
-        The new name of a field or of an enum constant, by its path: ``value.customer``, ``value.status.SENT``.
-    defaults
-        The value of a new field, by its path.
-    dropped
-        The paths of fields to leave out.
-    """
-
+    # the new name of a field or of an enum constant, by its path: ``value.customer``, ``value.status.SENT``
     renames: Mapping[str, str] = field(default_factory=dict)
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    dropped: frozenset[str] = frozenset()
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # the value of a new field, by its path
+    dropped: frozenset[str] = frozenset()  # the paths of fields to leave out
 
 
 NO_EDITS: Final = Edits()
 
 
 class Trial(NamedTuple):
-    """The trial of a conversion with the values of a snapshot.
+    """The trial of a conversion with the values of a snapshot."""
 
-    Attributes
-    ----------
-    problem
-        Why the conversion is impossible; empty if it is possible.
-    rows
-        The number of rows that were tried; ``None`` if all were.
-    """
-
-    problem: str = ""
-    rows: int | None = None
+    problem: str = ""  # why the conversion is impossible; empty if it is possible
+    rows: int | None = None  # the number of rows that were tried; ``None`` if all were
 
     @property
     def note(self) -> str:
@@ -78,23 +61,9 @@ def converted(
 ) -> pa.Array:
     """Return values in the shape of another type. The writer converts numbers, texts and times, or refuses them.
 
-    Parameters
-    ----------
-    values
-        The values, as reading gives them.
-    path
-        Their place, for ``edits`` and messages.
-    old, new
-        Both types; ``None`` inside types whose parts have no names here.
-    target
-        The type of the new column.
-    edits
-        Renamed, new and dropped fields.
-
-    Raises
-    ------
-    OptionError
-        If a field is gone, or a new one has no default.
+    ``values``: the values, as reading gives them. ``path``: their place, for ``edits`` and messages. ``old`` and ``new``: both
+    types; ``None`` inside types whose parts have no names here. ``target``: the type of the new column. ``edits``: renamed, new
+    and dropped fields.
     """
     is_struct = pa.types.is_struct
     if is_struct(values.type) and is_struct(target):

@@ -20,12 +20,8 @@ _TIME: Final = re.compile(r"(Event|Processing)Time")
 def window_verdicts(old: OperatorSignature, new: OperatorSignature, *, is_unchanged: bool) -> Iterator[StateVerdict]:
     """Yield verdicts on the windows of an operator.
 
-    Parameters
-    ----------
-    old, new
-        The operator in the snapshot and in the new job.
-    is_unchanged
-        Whether the user declares that the code of the operator is unchanged.
+    ``old`` and ``new``: the operator in the snapshot and in the new job. ``is_unchanged``: whether the user declares that the
+    code of the operator is unchanged.
     """
     if not (_window_states(old) and _window_states(new)) or old.states is None or new.states is None:
         return

@@ -26,19 +26,9 @@ FORMATS: Final = tuple(_TARGETS)
 def target_of(to: str | PathLike[str], format: str | None, options: Mapping[str, str]) -> Target:
     """Return the table for a place.
 
-    Parameters
-    ----------
-    to
-        The directory or URL of a Delta table, the file or URL of Parquet, or the name of an Iceberg table.
-    format
-        ``delta``, ``iceberg`` or ``parquet``; by default ``parquet`` for a name that ends in ``.parquet``, otherwise ``delta``.
-    options
-        Settings of the storage or, for Iceberg, of the catalog.
-
-    Raises
-    ------
-    OptionError
-        If the format is unknown, or its package is not installed.
+    ``to``: the directory or URL of a Delta table, the file or URL of Parquet, or the name of an Iceberg table. ``format``:
+    ``delta``, ``iceberg`` or ``parquet``; by default ``parquet`` for a name that ends in ``.parquet``, otherwise ``delta``.
+    ``options``: settings of the storage or, for Iceberg, of the catalog.
     """
     place = fspath(to)
     chosen = format or ("parquet" if place.endswith(_SUFFIX) else "delta")

@@ -21,12 +21,7 @@ _KEEPS_ROWS: Final = ("OPTIMIZE", "VACUUM START", "VACUUM END", "FSCK", "SET TBL
 class DeltaTarget:
     """A Delta table.
 
-    Parameters
-    ----------
-    place
-        Its directory, or its URL.
-    options
-        Storage options of ``deltalake``.
+    ``place``: its directory, or its URL. ``options``: storage options of ``deltalake``.
     """
 
     def __init__(self, place: str, options: Mapping[str, str]) -> None:

@@ -32,13 +32,8 @@ _SAME: Final = {
 class IcebergTarget:
     """An Iceberg table of a catalog.
 
-    Parameters
-    ----------
-    place
-        The name, with its namespace: ``lake.totals``.
-    options
-        Properties of the catalog: ``uri`` and ``warehouse``. ``catalog`` is its name, ``default`` by default. The type is ``sql``
-        unless ``type`` names another one.
+    ``place``: the name, with its namespace: ``lake.totals``. ``options``: properties of the catalog: ``uri`` and ``warehouse``.
+    ``catalog`` is its name, ``default`` by default. The type is ``sql`` unless ``type`` names another one.
     """
 
     def __init__(self, place: str, options: Mapping[str, str]) -> None:

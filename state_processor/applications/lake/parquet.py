@@ -37,12 +37,7 @@ _LONGEST_WRITE: Final = timedelta(days=1)
 class ParquetTarget:
     """A Parquet file.
 
-    Parameters
-    ----------
-    place
-        Its path, or its URL.
-    options
-        Settings of the storage.
+    ``place``: its path, or its URL. ``options``: settings of the storage.
     """
 
     def __init__(self, place: str, options: Mapping[str, str]) -> None:
@@ -78,13 +73,7 @@ class ParquetTarget:
             return pq.read_schema(file).remove_metadata()
 
     def replace(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], position: Position) -> None:
-        """Write a new file, and then move it to the place of the old one.
-
-        Raises
-        ------
-        ConflictError
-            If another process has replaced the file since :meth:`position`, or replaces it now.
-        """
+        """Write a new file, and then move it to the place of the old one."""
         file_schema = schema.with_metadata(position.properties())
         with _Replacement(self._storage, self._place).begun() as replacement:
             with storage_errors(self._place, doing="written", kind=WriteError):
@@ -135,13 +124,7 @@ class _Replacement:
                     remove_file(self._storage, self.file + role)
 
     def claim(self) -> None:
-        """Put the claim.
-
-        Raises
-        ------
-        ConflictError
-            If another process has a claim.
-        """
+        """Put the claim."""
         self._put(_CLAIM)
         for path in self._others():
             if path.endswith(_CLAIM) and not self._is_over(path, _LONGEST_CLAIM):

@@ -138,17 +138,7 @@ def sync(
 
 
 class TableSync:
-    """A table that follows the checkpoints of a job.
-
-    Parameters
-    ----------
-    series
-        The checkpoints.
-    state
-        The state.
-    target
-        The table.
-    """
+    """A table that follows the checkpoints of a job."""
 
     def __init__(self, series: CheckpointSeries, state: ChangedState, target: Target) -> None:
         self._series = series
@@ -182,10 +172,7 @@ class TableSync:
 
         Wait for the directory, for its first whole checkpoint, and for the state: some jobs register it with their first record.
 
-        Parameters
-        ----------
-        interval
-            Time between two looks for a newer checkpoint.
+        ``interval``: time between two looks for a newer checkpoint.
         """
         seconds = duration_ms(interval) / _SECOND
         self._waits = True

@@ -25,27 +25,13 @@ _SHAPE: Final = f"{_PREFIX}rows"
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A state at a checkpoint.
-
-    Parameters
-    ----------
-    checkpoint
-        The checkpoint.
-    operator
-        The hash of the operator's uid.
-    state
-        The state.
-    columns
-        The columns and their types. A table with other columns is rewritten.
-    shape
-        What shaped the rows: options, registrations and version. A table of another shape is rewritten.
-    """
+    """A state at a checkpoint."""
 
     checkpoint: Checkpoint
-    operator: str
+    operator: str  # the hash of the operator's uid
     state: str
-    columns: str
-    shape: RowShape
+    columns: str  # the columns and their types. A table with other columns is rewritten.
+    shape: RowShape  # what shaped the rows: options, registrations and version. A table of another shape is rewritten.
 
     def properties(self) -> dict[str, str]:
         """Return the position as properties of a commit."""
@@ -71,21 +57,11 @@ class ConflictError(WriteError):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Changes to the rows of a table.
+    """Changes to the rows of a table."""
 
-    Parameters
-    ----------
-    rows
-        All identifying columns and values of the rows to insert, to replace or to delete; each row once.
-    is_delete
-        A boolean per row: true for rows to delete.
-    keys
-        The identifying columns.
-    """
-
-    rows: pa.Table
-    is_delete: pa.ChunkedArray
-    keys: Sequence[str]
+    rows: pa.Table  # all identifying columns and values of the rows to insert, to replace or to delete; each row once
+    is_delete: pa.ChunkedArray  # a boolean per row: true for rows to delete
+    keys: Sequence[str]  # the identifying columns
 
     @property
     def upserts(self) -> pa.Table:
@@ -104,31 +80,13 @@ class Target(Protocol):
     """A table in a lake. Each of its commits is atomic, and records a position."""
 
     def position(self) -> Position | None:
-        """Return the position of the last commit; ``None`` if the table does not exist.
-
-        Raises
-        ------
-        WriteError
-            If something else wrote the table.
-        """
+        """Return the position of the last commit; ``None`` if the table does not exist."""
 
     def schema(self) -> pa.Schema:
         """Return the columns of the table that :meth:`position` has found."""
 
     def replace(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], position: Position) -> None:
-        """Make the table, or replace all of its rows, in one commit.
-
-        Raises
-        ------
-        ConflictError
-            If something else has written the table since :meth:`position`.
-        """
+        """Make the table, or replace all of its rows, in one commit."""
 
     def apply(self, changes: Changes, position: Position) -> None:
-        """Insert, replace and delete rows in one commit.
-
-        Raises
-        ------
-        ConflictError
-            If something else has written the table since :meth:`position`.
-        """
+        """Insert, replace and delete rows in one commit."""

@@ -61,16 +61,8 @@ SIZES: Final = Scale(size_ticks, size_text)
 def bars(values: Sequence[int], titles: Sequence[str], left: str, right: str, scale: Scale = COUNTS) -> str:
     """Return a bar chart with an axis of values.
 
-    Parameters
-    ----------
-    values
-        The heights.
-    titles
-        Tooltips of the bars.
-    left, right
-        Texts below the ends of the other axis.
-    scale
-        Ticks and texts of the values.
+    ``values``: the heights. ``titles``: tooltips of the bars. ``left`` and ``right``: texts below the ends of the other axis.
+    ``scale``: ticks and texts of the values.
     """
     ticks = scale.ticks(max(values, default=0))
     highest = ticks[-1]
@@ -89,14 +81,8 @@ def bars(values: Sequence[int], titles: Sequence[str], left: str, right: str, sc
 def line(points: Sequence[tuple[float, int]], titles: Sequence[str], left: str, right: str) -> str:
     """Return a line through sizes, with a dot for each.
 
-    Parameters
-    ----------
-    points
-        Ascending positions on the axis, and sizes in bytes.
-    titles
-        Tooltips of the dots.
-    left, right
-        Texts below the ends of the axis.
+    ``points``: ascending positions on the axis, and sizes in bytes. ``titles``: tooltips of the dots. ``left`` and ``right``:
+    texts below the ends of the axis.
     """
     ticks = size_ticks(max((size for _, size in points), default=0))
     first, last = points[0][0], points[-1][0]

@@ -51,57 +51,29 @@ StateRef = tuple[str, str]
 class SnapshotContents:
     """Measures of a snapshot.
 
-    Parameters
-    ----------
-    path
-        Directory of the snapshot.
-    facts
-        Snapshot-level facts by name.
-    operators, states
-        Rows of the tables of metadata. Rows of states have ``entries`` and ``size_in_bytes`` if they were measured.
-    stored
-        Time of storing ``_metadata``; ``None`` if the storage does not record it.
-    reported
-        Time of the measurement.
-    unmatched_uids
-        Uids from the user that don't match an operator.
-    key_groups, subtasks
-        Bytes by key group and by subtask, by operator.
-    keys
-        The largest keys, by operator.
-    timers
-        Firing times of timers, by operator and domain.
-    accesses
-        Times of the last access to values with time-to-live, by operator and state.
-    migration
-        Outcomes of a migration to Flink 2.x, if an older version wrote the snapshot.
-    restoring
-        Versions and backends that restore the snapshot.
-    problems
-        Descriptions of unreadable parts.
-    over_time
-        Sizes in other snapshots of the job.
-    uids_hint
-        How to name operators whose uids the snapshot does not record.
+    ``operators`` and ``states``: rows of the tables of metadata. Rows of states have ``entries`` and ``size_in_bytes`` if they
+    were measured. ``key_groups`` and ``subtasks``: bytes by key group and by subtask, by operator.
     """
 
-    path: str
-    facts: Row
+    path: str  # directory of the snapshot
+    facts: Row  # snapshot-level facts by name
     operators: list[Row]
     states: list[Row]
-    stored: datetime | None
-    reported: datetime
-    unmatched_uids: tuple[str, ...] = ()
+    stored: datetime | None  # time of storing ``_metadata``; ``None`` if the storage does not record it
+    reported: datetime  # time of the measurement
+    unmatched_uids: tuple[str, ...] = ()  # uids from the user that don't match an operator
     key_groups: dict[str, Distribution] = field(default_factory=dict)
     subtasks: dict[str, Subtasks] = field(default_factory=dict)
-    keys: dict[str, LargestKeys] = field(default_factory=dict)
-    timers: dict[StateRef, TimeHistogram] = field(default_factory=dict)
+    keys: dict[str, LargestKeys] = field(default_factory=dict)  # the largest keys, by operator
+    timers: dict[StateRef, TimeHistogram] = field(default_factory=dict)  # firing times of timers, by operator and domain
+    # times of the last access to values with time-to-live, by operator and state
     accesses: dict[StateRef, TimeHistogram] = field(default_factory=dict)
+    # outcomes of a migration to Flink 2.x, if an older version wrote the snapshot
     migration: list[Row] = field(default_factory=list)
-    restoring: list[Restoring] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    over_time: OverTime | None = None
-    uids_hint: str = ""
+    restoring: list[Restoring] = field(default_factory=list)  # versions and backends that restore the snapshot
+    problems: list[str] = field(default_factory=list)  # descriptions of unreadable parts
+    over_time: OverTime | None = None  # sizes in other snapshots of the job
+    uids_hint: str = ""  # how to name operators whose uids the snapshot does not record
 
 
 def contents(
@@ -114,24 +86,10 @@ def contents(
 ) -> SnapshotContents:
     """Measure a snapshot.
 
-    Parameters
-    ----------
-    path
-        Directory of the snapshot.
-    access
-        Options of opening it.
-    values
-        Whether to read state; otherwise only ``_metadata`` and the headers of files are read.
-    keys
-        Number of the largest keys to find for each operator.
-    history
-        A directory with further snapshots of the job. By default, other checkpoints of the job are used if the snapshot is a
-        checkpoint and ``values`` are read.
-
-    Raises
-    ------
-    NotASnapshotError, CorruptSnapshotError
-        The path is not a snapshot, or its ``_metadata`` is damaged; or ``history`` is not a directory. Damage of states is noted.
+    ``path``: directory of the snapshot. ``access``: options of opening it. ``values``: whether to read state; otherwise only
+    ``_metadata`` and the headers of files are read. ``keys``: number of the largest keys to find for each operator. ``history``:
+    a directory with further snapshots of the job. By default, other checkpoints of the job are used if the snapshot is a
+    checkpoint and ``values`` are read.
     """
     snapshot = access.open(path)
     report = SnapshotContents(

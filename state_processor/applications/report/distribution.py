@@ -62,20 +62,13 @@ class Places:
 class Subtasks:
     """The keyed state of the subtasks of an operator, by number of the subtask.
 
-    Parameters
-    ----------
-    sizes, entries
-        Bytes and entries.
-    key_groups
-        Number of key groups of each subtask, by Flink's ``KeyGroupRangeAssignment``.
-    filled
-        Number of key groups with state.
+    ``sizes`` and ``entries``: bytes and entries.
     """
 
     sizes: Distribution
     entries: Numbers
-    key_groups: Numbers
-    filled: Numbers
+    key_groups: Numbers  # number of key groups of each subtask, by Flink's ``KeyGroupRangeAssignment``
+    filled: Numbers  # number of key groups with state
 
     @classmethod
     def of(cls, parallelism: int, max_parallelism: int, places: Places) -> Subtasks:

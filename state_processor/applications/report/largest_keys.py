@@ -25,24 +25,12 @@ _MOST_BYTES: Final = 2 << 30
 
 @dataclass(frozen=True, slots=True)
 class LargestKeys:
-    """The largest keys of an operator by the sizes of all keyed states and timers.
+    """The largest keys of an operator by the sizes of all keyed states and timers."""
 
-    Parameters
-    ----------
-    rows
-        ``key``, ``entries``, ``size_in_bytes``, largest first.
-    compared
-        Number of key groups whose keys were compared: the largest key groups.
-    share
-        Share of the bytes in these key groups.
-    elsewhere
-        Bytes of the largest key group whose keys were not compared: an upper bound for its keys.
-    """
-
-    rows: list[dict[str, Any]]
-    compared: int
-    share: float
-    elsewhere: int
+    rows: list[dict[str, Any]]  # ``key``, ``entries``, ``size_in_bytes``, largest first
+    compared: int  # number of key groups whose keys were compared: the largest key groups
+    share: float  # share of the bytes in these key groups
+    elsewhere: int  # bytes of the largest key group whose keys were not compared: an upper bound for its keys
 
     @classmethod
     def find(
@@ -50,17 +38,8 @@ class LargestKeys:
     ) -> LargestKeys:
         """Find the largest keys.
 
-        Parameters
-        ----------
-        snapshot, operator
-            The operator.
-        groups
-            Bytes of its key groups.
-        top
-            Number of keys.
-        most_bytes
-            Maximum number of bytes to read, but at least one key group. If the snapshot is larger, only keys of the largest key
-            groups are compared.
+        ``groups``: bytes of its key groups. ``top``: number of keys. ``most_bytes``: maximum number of bytes to read, but at
+        least one key group. If the snapshot is larger, only keys of the largest key groups are compared.
         """
         sizes = KeyedSizes(StoredOperator(snapshot, operator))
         stored = sum(split.size for split in sizes.splits())

@@ -32,21 +32,11 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OverTime:
-    """Sizes of operators in several snapshots.
-
-    Parameters
-    ----------
-    directory
-        The directory of the snapshots.
-    sizes
-        The sizes by operator, oldest first; the largest operator first. Each has at least two sizes.
-    growth
-        Rows of :func:`state_processor.growth`, with ``operator`` and ``state``.
-    """
+    """Sizes of operators in several snapshots."""
 
     directory: str
-    sizes: dict[str, list[Point]]
-    growth: list[dict[str, Any]]
+    sizes: dict[str, list[Point]]  # the sizes by operator, oldest first; the largest operator first. Each has at least two sizes.
+    growth: list[dict[str, Any]]  # rows of :func:`state_processor.growth`, with ``operator`` and ``state``
 
 
 def retained_beside(snapshot: Snapshot) -> str | None:
@@ -59,13 +49,6 @@ def over_time(snapshot: Snapshot, directory: str | PathLike[str], access: Snapsh
     """Measure the operators of a snapshot in the snapshots below a directory.
 
     Snapshots count that store an operator in the same way as this snapshot, or as the newest one if this snapshot is elsewhere.
-
-    Raises
-    ------
-    NotASnapshotError
-        If the directory does not exist.
-    MissingFileError, CorruptSnapshotError
-        If a file of a store is missing or damaged.
     """
     infos = discovered(directory, depth, access).snapshots
     table = history_of(infos, access)

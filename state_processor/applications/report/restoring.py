@@ -52,14 +52,8 @@ def oldest_flink(snapshot: Snapshot) -> str | None:
 def restored_by(snapshot: Snapshot, states: Sequence[Mapping[str, Any]], migration: Sequence[Row] | None) -> Iterator[Restoring]:
     """Yield the versions and backends that restore a snapshot.
 
-    Parameters
-    ----------
-    snapshot
-        The open snapshot.
-    states
-        Rows of :func:`state_processor.arrow.states`.
-    migration
-        See :func:`previewed_migration`; ``None`` without a preview.
+    ``snapshot``: the open snapshot. ``states``: rows of :func:`state_processor.arrow.states`. ``migration``: see
+    :func:`previewed_migration`; ``None`` without a preview.
     """
     yield from _releases(snapshot)
     backends = sorted({row["backend"] for row in states if row["backend"] not in _NO_BACKENDS})
@@ -77,21 +71,11 @@ def restored_by(snapshot: Snapshot, states: Sequence[Mapping[str, Any]], migrati
 
 @dataclass(frozen=True, slots=True)
 class RestoringReleases:
-    """The releases that restore the states of a snapshot as they are, by their serializers.
+    """The releases that restore the states of a snapshot as they are, by their serializers."""
 
-    Parameters
-    ----------
-    text
-        The releases, such as ``1.11 and later``; empty if no release restores all states, or the format is too old.
-    obstacles
-        The states that the newest release does not restore, and why.
-    unchecked
-        What only the code of the job reads, and states that were not read.
-    """
-
-    text: str
-    obstacles: Sequence[Obstacle] = ()
-    unchecked: Sequence[str] = ()
+    text: str  # the releases, such as ``1.11 and later``; empty if no release restores all states, or the format is too old
+    obstacles: Sequence[Obstacle] = ()  # the states that the newest release does not restore, and why
+    unchecked: Sequence[str] = ()  # what only the code of the job reads, and states that were not read
 
 
 def restoring_releases(snapshot: Snapshot, registered: RegisteredStates) -> RestoringReleases:

@@ -34,21 +34,11 @@ _ATTEMPTS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A file as its storage lists it.
+    """A file as its storage lists it."""
 
-    Parameters
-    ----------
-    path
-        The path or URL, without symbolic links.
-    size
-        Bytes.
-    modified
-        Time of the last change; ``None`` where the storage does not have it.
-    """
-
-    path: str
-    size: int
-    modified: datetime | None
+    path: str  # the path or URL, without symbolic links
+    size: int  # bytes
+    modified: datetime | None  # time of the last change; ``None`` where the storage does not have it
 
     __repr__ = redacted_repr
 
@@ -66,30 +56,15 @@ class ListedFile:
 
 @dataclass(frozen=True, slots=True)
 class StoredSnapshot:
-    """A snapshot and the files that it uses.
+    """A snapshot and the files that it uses."""
 
-    Parameters
-    ----------
-    directory
-        The directory of its ``_metadata``.
-    checkpoint_id
-        Its number.
-    kind
-        ``savepoint``, ``checkpoint``, or ``None`` where ``_metadata`` does not record it.
-    written
-        When its ``_metadata`` was written.
-    files
-        The paths of the files that it uses, ``_metadata`` included.
-    namesakes
-        Listed files with the names of used files that are not listed: one place may have two paths, by mounts or host names.
-        They are in use, and are not removed with the snapshot.
-    """
-
-    directory: str
-    checkpoint_id: int
-    kind: str | None
-    written: datetime | None
-    files: frozenset[str]
+    directory: str  # the directory of its ``_metadata``
+    checkpoint_id: int  # its number
+    kind: str | None  # ``savepoint``, ``checkpoint``, or ``None`` where ``_metadata`` does not record it
+    written: datetime | None  # when its ``_metadata`` was written
+    files: frozenset[str]  # the paths of the files that it uses, ``_metadata`` included
+    # listed files with the names of used files that are not listed: one place may have two paths, by mounts or host names. They
+    # are in use, and are not removed with the snapshot.
     namesakes: frozenset[str] = frozenset()
 
     @property
@@ -101,10 +76,7 @@ class StoredSnapshot:
 class OrderedPaths:
     """Paths in order: those below a directory are one range, and are found without a scan.
 
-    Parameters
-    ----------
-    paths
-        The paths, as :func:`real_path` returns them.
+    ``paths``: the paths, as :func:`real_path` returns them.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
@@ -140,20 +112,11 @@ class OrderedPaths:
 
 @dataclass(frozen=True)
 class FileUses:
-    """The files below some directories, and the snapshots that use them.
+    """The files below some directories, and the snapshots that use them."""
 
-    Parameters
-    ----------
-    files
-        All files, by path.
-    snapshots
-        The snapshots, by directory.
-    unreadable
-        Directories of snapshots whose files are unknown, with the reason. While there are any, no file is known to be unused.
-    """
-
-    files: dict[str, ListedFile]
-    snapshots: dict[str, StoredSnapshot]
+    files: dict[str, ListedFile]  # all files, by path
+    snapshots: dict[str, StoredSnapshot]  # the snapshots, by directory
+    # directories of snapshots whose files are unknown, with the reason. While there are any, no file is known to be unused.
     unreadable: dict[str, str]
     users: dict[str, list[str]] = field(init=False)
 
@@ -209,25 +172,10 @@ def find_file_uses(
     Running jobs replace their checkpoints meanwhile. A ``_metadata`` that vanishes after it was listed had a successor that was
     not listed, so that its job is listed again.
 
-    Parameters
-    ----------
-    directories
-        Directories of checkpoints, savepoints or jobs.
-    storage
-        Access to files.
-    allow_paths
-        Directories outside of a snapshot's storage that recorded paths may refer to.
-    path_mapping
-        Recorded prefix to current prefix, for moved files that are not found automatically.
-    previous
-        An earlier result: each ``_metadata`` that is listed with the same size and time is not read again.
-
-    Raises
-    ------
-    NotASnapshotError
-        If a directory does not exist.
-    WriteError
-        If snapshots vanish whenever they are read.
+    ``directories``: directories of checkpoints, savepoints or jobs. ``storage``: access to files. ``allow_paths``: directories
+    outside of a snapshot's storage that recorded paths may refer to. ``path_mapping``: recorded prefix to current prefix, for
+    moved files that are not found automatically. ``previous``: an earlier result: each ``_metadata`` that is listed with the same
+    size and time is not read again.
     """
 
     def read(file: ListedFile, reading: _Reading) -> StoredSnapshot:
@@ -364,11 +312,6 @@ def _paths(snapshot: Snapshot, stream: StreamInFile, listed: Collection[str]) ->
     """Yield the paths that a stream may be at: Flink opens the recorded path, this package prefers a copy near ``_metadata``.
 
     A recorded path that was listed needs no copy, also where the snapshot may not refer to it.
-
-    Raises
-    ------
-    MissingFileError, ForbiddenPathError
-        If a file is found nowhere, or in two places: it may be any file.
     """
     if isinstance(stream, h.RelativeFileStateHandle):
         yield real_path(snapshot.relocation.relative(stream.path, stream.size))
@@ -392,13 +335,6 @@ def files_below(directory: str, storage: Storage) -> list[ListedFile]:
     """Return all files below a directory, and files behind symbolic links there, by their places.
 
     A file behind a link may be outside of the directory. Snapshots there count as users of files, and are not removed.
-
-    Raises
-    ------
-    NotASnapshotError
-        If the directory does not exist.
-    MissingFileError
-        If the storage does not answer, or the name of a directory or file is not UTF-8.
     """
     if not storage.is_directory(directory):
         raise NotASnapshotError(f"{directory} is not a directory; give one that has snapshots somewhere below it")

@@ -69,28 +69,16 @@ class Age:
 
 @dataclass(frozen=True)
 class Removal:
-    """Snapshots and files to remove.
+    """Snapshots and files to remove."""
 
-    Parameters
-    ----------
-    snapshots
-        The snapshots, oldest first.
-    files
-        Their files that no other snapshot uses, or files that no snapshot uses; ``_metadata`` of snapshots first.
-    kept
-        By path: the other snapshots that use a file of a removed snapshot.
-    outside
-        Files of removed snapshots that are outside of the directory, and stay.
-    spared
-        Files that removed snapshots name and that stay all the same: they do not have the name and the place of a file that
-        Flink writes, or were changed within the guard. What a ``_metadata`` names is input, and may be any file. After the
-        removal, also planned files that were changed, or that came into use, between the plan and their removal.
-    """
-
-    snapshots: tuple[StoredSnapshot, ...]
+    snapshots: tuple[StoredSnapshot, ...]  # the snapshots, oldest first
+    # their files that no other snapshot uses, or files that no snapshot uses; ``_metadata`` of snapshots first
     files: tuple[ListedFile, ...]
-    kept: dict[str, tuple[str, ...]]
-    outside: tuple[str, ...] = ()
+    kept: dict[str, tuple[str, ...]]  # by path: the other snapshots that use a file of a removed snapshot
+    outside: tuple[str, ...] = ()  # files of removed snapshots that are outside of the directory, and stay
+    # files that removed snapshots name and that stay all the same: they do not have the name and the place of a file that Flink
+    # writes, or were changed within the guard. What a ``_metadata`` names is input, and may be any file. After the removal, also
+    # planned files that were changed, or that came into use, between the plan and their removal.
     spared: tuple[str, ...] = ()
 
     @property
@@ -101,23 +89,10 @@ class Removal:
     def carry_out(self, storage: Storage, plan_again: Callable[[], Removal]) -> Removal:
         """Remove the files that are still planned and unchanged, then the directories of snapshots that are empty.
 
-        Parameters
-        ----------
-        storage
-            Access to files.
-        plan_again
-            Plan from the directory as it is now, with the snapshots and files of this removal as they were. It is called before
-            each batch of files; files that are not planned any more stay.
+        ``storage``: access to files. ``plan_again``: plan from the directory as it is now, with the snapshots and files of this
+        removal as they were. It is called before each batch of files; files that are not planned any more stay.
 
-        Returns
-        -------
-        Removal
-            The files that were removed; files that stay are spared.
-
-        Raises
-        ------
-        WriteError
-            If a file can't be removed, or the directory does not permit the removal any more.
+        Returns: the files that were removed; files that stay are spared.
         """
         removed: list[ListedFile] = []
         staying: list[str] = []
@@ -156,13 +131,7 @@ def _remove_if_empty(directory: Location) -> None:
 
 
 def check_all_readable(uses: FileUses) -> None:
-    """Check that the files of all snapshots are known.
-
-    Raises
-    ------
-    WriteError
-        If some ``_metadata`` can't be read.
-    """
+    """Check that the files of all snapshots are known."""
     if uses.unreadable:
         directory, reason = min(uses.unreadable.items())
         unreadable = len(uses.unreadable) - 1
@@ -174,13 +143,7 @@ def check_all_readable(uses: FileUses) -> None:
 
 
 def check_old_enough(snapshots: Iterable[StoredSnapshot], older_than: Age) -> None:
-    """Check that snapshots are older than the guard.
-
-    Raises
-    ------
-    WriteError
-        If one is younger, or its age is unknown.
-    """
+    """Check that snapshots are older than the guard."""
     for snapshot in snapshots:
         if snapshot.written is None:
             raise WriteError(f"nothing is removed: the storage does not tell when {snapshot.directory} was written")
@@ -194,18 +157,10 @@ def check_old_enough(snapshots: Iterable[StoredSnapshot], older_than: Age) -> No
 
 @dataclass(frozen=True)
 class Retained:
-    """The checkpoints of a job that stay.
-
-    Parameters
-    ----------
-    snapshots
-        The checkpoints.
-    notes
-        What the choice went by where numbers and times of checkpoints disagree.
-    """
+    """The checkpoints of a job that stay."""
 
     snapshots: tuple[StoredSnapshot, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # what the choice went by where numbers and times of checkpoints disagree
 
 
 def snapshots_to_retain(snapshots: Iterable[StoredSnapshot], keep: int | None, newer_than: Age | None) -> list[Retained]:
@@ -246,13 +201,7 @@ def clock_of_storage(directory: str, storage: Storage) -> datetime | None:
 
 
 def agreed(plan: Callable[[], Plan]) -> Plan:
-    """Plan a removal from readings of the directory until two successive plans are equal.
-
-    Raises
-    ------
-    WriteError
-        If no two successive readings do.
-    """
+    """Plan a removal from readings of the directory until two successive plans are equal."""
     removal = plan()
     for _ in range(_READINGS):
         previous, removal = removal, plan()
@@ -284,13 +233,7 @@ def named_by_pointers(snapshots: Iterable[StoredSnapshot], pointers: Iterable[Ch
 
 
 def check_not_named(snapshots: Iterable[StoredSnapshot], named: Mapping[str, CheckpointPointer]) -> None:
-    """Check that no file of high availability names a snapshot.
-
-    Raises
-    ------
-    WriteError
-        If a file names one.
-    """
+    """Check that no file of high availability names a snapshot."""
     for snapshot in snapshots:
         if snapshot.directory in named:
             pointer = named[snapshot.directory]
@@ -303,21 +246,8 @@ def check_not_named(snapshots: Iterable[StoredSnapshot], named: Mapping[str, Che
 def removal_of_snapshots(uses: FileUses, directory: str, removed: Collection[StoredSnapshot], older_than: Age) -> Removal:
     """Plan the removal of snapshots with all of their files that no other snapshot uses.
 
-    Parameters
-    ----------
-    uses
-        The files and snapshots of all directories that matter.
-    directory
-        The directory below which files are removed, without symbolic links.
-    removed
-        The snapshots.
-    older_than
-        Files that were changed within this time stay.
-
-    Raises
-    ------
-    WriteError
-        If some ``_metadata`` can't be read, or another snapshot uses a file in the directory of a removed one.
+    ``uses``: the files and snapshots of all directories that matter. ``directory``: the directory below which files are removed,
+    without symbolic links. ``older_than``: files that were changed within this time stay.
     """
     check_all_readable(uses)
     names = {snapshot.directory for snapshot in removed}
@@ -352,13 +282,7 @@ def _in_use(snapshot: StoredSnapshot, paths: list[str], users: list[str]) -> str
 
 
 def check_has_snapshots(uses: FileUses, orphans: Sequence[ListedFile]) -> None:
-    """Check that orphans are beside at least one snapshot: all snapshots may lie elsewhere (Flink: ``s3.entropy.key``).
-
-    Raises
-    ------
-    WriteError
-        If there are orphans, but no snapshot was found.
-    """
+    """Check that orphans are beside at least one snapshot: all snapshots may lie elsewhere (Flink: ``s3.entropy.key``)."""
     if orphans and not uses.snapshots:
         raise WriteError(
             f"nothing is removed: {len(orphans)} files, such as {orphans[0].path}, seem unused, but no snapshot was found. "
@@ -371,11 +295,6 @@ def check_claims(uses: FileUses, orphans: Iterable[ListedFile]) -> None:
     """Check that no orphan is in a directory that a job elsewhere may have claimed.
 
     A job that claims a savepoint, or a retained checkpoint with shared files, removes the ``_metadata`` and goes on using files.
-
-    Raises
-    ------
-    WriteError
-        If the directory of an orphan has neither a ``_metadata`` nor a file that a snapshot uses.
     """
     for place, paths in possibly_claimed(uses, orphans).items():
         raise WriteError(
@@ -411,15 +330,6 @@ class _RunningJobs:
 
     File merging appends to files whose earlier parts are not used any more, and the next checkpoint names such a file again. A
     job that is idle may do so after any time. So these files stay as long as the job has a checkpoint that is not removed.
-
-    Parameters
-    ----------
-    uses
-        The files and snapshots.
-    older_than
-        The guard.
-    removed
-        Directories of the snapshots that are removed.
     """
 
     def __init__(self, uses: FileUses, older_than: Age, removed: Collection[str] = ()) -> None:
@@ -449,15 +359,9 @@ class _RunningJobs:
 def removal_of_orphans(uses: FileUses, directories: Iterable[str], older_than: Age) -> Removal:
     """Plan the removal of files that Flink has made and that no snapshot uses.
 
-    Parameters
-    ----------
-    uses
-        The files and snapshots of all directories that matter.
-    directories
-        The directories below which files are removed.
-    older_than
-        Files that were changed within this time stay: a checkpoint that is not complete may use them. The time counts back
-        from the last checkpoint of a job that may run.
+    ``uses``: the files and snapshots of all directories that matter. ``directories``: the directories below which files are
+    removed. ``older_than``: files that were changed within this time stay: a checkpoint that is not complete may use them. The
+    time counts back from the last checkpoint of a job that may run.
     """
     running = _RunningJobs(uses, older_than)
     orphans = [

@@ -19,25 +19,13 @@ _LEAST: Final = 16
 
 @dataclass(frozen=True, repr=False)
 class Permission:
-    """The rule for requests.
+    """The rule for requests."""
 
-    Parameters
-    ----------
-    token
-        The bearer token of each request; ``None`` if only this machine reaches the server.
-    """
-
-    token: str | None
+    token: str | None  # the bearer token of each request; ``None`` if only this machine reaches the server
 
     @classmethod
     def of(cls, host: str, token: str | None) -> Permission:
-        """Return the rule for a server at an address.
-
-        Raises
-        ------
-        OptionError
-            Other machines reach the address and the token is missing, or the token is too short.
-        """
+        """Return the rule for a server at an address."""
         if token is None and not is_local(host):
             raise OptionError(f"other machines reach {host}: give a bearer token, in a file or in STATE_PROCESSOR_TOKEN")
         if token is not None and (len(token) < _LEAST or not token.isascii() or not token.isprintable() or " " in token):
@@ -47,11 +35,8 @@ class Permission:
     def allows(self, authorization: str | None, host: str | None) -> bool:
         """Return whether a request may be answered.
 
-        Parameters
-        ----------
-        authorization, host
-            The headers of the request. Without a token, only names of this machine are accepted as ``Host``. This refuses
-            pages of other hosts that use a name which resolves to this machine.
+        ``authorization`` and ``host``: the headers of the request. Without a token, only names of this machine are accepted as
+        ``Host``. This refuses pages of other hosts that use a name which resolves to this machine.
         """
         if self.token is None:
             return host is None or _HOST.fullmatch(host) is not None

@@ -29,27 +29,8 @@ def states(served: ServedSnapshot, uid: str) -> dict[str, Any]:
 def contents(served: ServedSnapshot, uid: str, key: str, state: str | None, limits: Limits) -> dict[str, Any]:
     """Return the states and timers of a key in an operator.
 
-    Parameters
-    ----------
-    served
-        The snapshot.
-    uid
-        The operator.
-    key
-        The key as text: see :func:`key_of`.
-    state
-        One state; ``None`` for all, and the timers.
-    limits
-        The limit of rows.
-
-    Raises
-    ------
-    NotFoundError
-        The operator or the state does not exist, or the operator does not have the key.
-    OptionError
-        The text is not a key of the operator's type.
-    LimitError
-        There are too many rows.
+    ``key``: the key as text: see :func:`key_of`. ``state``: one state; ``None`` for all, and the timers. ``limits``: the limit of
+    rows.
     """
     parsed_key = key_of(served, uid, key)
     contents_of_key = served.look_up(uid, state).find(parsed_key)

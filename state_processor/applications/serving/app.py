@@ -49,14 +49,7 @@ Read = Callable[[ServedSnapshot], dict[str, Any]]
 def application(followed: Followed, permission: Permission, limits: Limits) -> Starlette:
     """Return the application.
 
-    Parameters
-    ----------
-    followed
-        The snapshots.
-    permission
-        Who may ask.
-    limits
-        Limits of requests.
+    ``followed``: the snapshots. ``permission``: who may ask. ``limits``: limits of requests.
     """
     from starlette.applications import Starlette
     from starlette.responses import HTMLResponse, Response

@@ -44,12 +44,7 @@ _LARGEST: Final = 1000
 class Browsing:
     """The answers for the page.
 
-    Parameters
-    ----------
-    followed
-        The snapshots.
-    limits
-        Limits of requests.
+    ``followed``: the snapshots. ``limits``: limits of requests.
     """
 
     def __init__(self, followed: Followed, limits: Limits) -> None:

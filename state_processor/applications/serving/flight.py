@@ -43,13 +43,7 @@ class Scan:
 
     @classmethod
     def parse(cls, command: bytes) -> Self:
-        """Return a request from its JSON.
-
-        Raises
-        ------
-        OptionError
-            The bytes are not a request; the message has an example.
-        """
+        """Return a request from its JSON."""
         example = '{"uid": "orders", "state": "total", "columns": ["key", "value"], "keys": ["amelia"]} or {"sql": "SELECT …"}'
         try:
             request = json.loads(command)
@@ -91,15 +85,7 @@ def _schema_of(scan: StateScan) -> pa.Schema:
 
 
 class _Slot:
-    """A place among the requests that run. At the limit of time it is free again, even if the client does not read the answer.
-
-    Parameters
-    ----------
-    slots
-        The places.
-    seconds
-        The limit.
-    """
+    """A place among the requests that run. At the limit of time it is free again, even if the client does not read the answer."""
 
     def __init__(self, slots: threading.Semaphore, seconds: float) -> None:
         self._slots = [slots]  # emptied by the first release; others come too late
@@ -123,16 +109,8 @@ class _Slot:
 class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     """The server. Tickets and descriptors have the JSON of a :class:`Scan`.
 
-    Parameters
-    ----------
-    address
-        Host and port; with port 0, :attr:`port` is a free one.
-    followed
-        The snapshots.
-    permission
-        Who may ask.
-    limits
-        Limits of requests.
+    ``address``: host and port; with port 0, :attr:`port` is a free one. ``followed``: the snapshots. ``permission``: who may ask.
+    ``limits``: limits of requests.
     """
 
     def __init__(self, address: tuple[str, int], followed: Followed, permission: Permission, limits: Limits) -> None:
@@ -189,13 +167,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
                 yield batch.replace_schema_metadata(schema.metadata)
 
     def _slot(self) -> _Slot:
-        """Take a place among the requests that run.
-
-        Raises
-        ------
-        BusyError
-            No place became free in time.
-        """
+        """Take a place among the requests that run."""
         if not self._slots.acquire(timeout=self._limits.seconds):
             raise BusyError(f"{self._limits.parallel} requests are running; ask again later")
         return _Slot(self._slots, self._limits.seconds)

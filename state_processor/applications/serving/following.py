@@ -52,12 +52,7 @@ _T = TypeVar("_T")
 class ServedSnapshot:
     """A snapshot with open files.
 
-    Parameters
-    ----------
-    info
-        The directory of the snapshot, and the time of its ``_metadata``.
-    snapshot
-        The snapshot.
+    ``info``: the directory of the snapshot, and the time of its ``_metadata``.
     """
 
     def __init__(self, info: SnapshotInfo, snapshot: Snapshot) -> None:
@@ -87,25 +82,13 @@ class ServedSnapshot:
         return {o.operator_id: survey for o, survey in zip(operators, surveys(self.snapshot, operators), strict=True)}
 
     def operator(self, uid: str) -> OperatorIdentifier:
-        """Return an operator.
-
-        Raises
-        ------
-        NotFoundError
-            The operator does not exist; the message names the operators of the snapshot.
-        """
+        """Return an operator."""
         identifier = OperatorIdentifier.of(uid)
         find_operator(self.snapshot, identifier.uid, identifier.uid_hash)
         return identifier
 
     def key_type(self, uid: str) -> str:
-        """Return the type of an operator's keys. All its states have the same type of keys.
-
-        Raises
-        ------
-        NotFoundError
-            The operator does not exist, or does not have keyed state.
-        """
+        """Return the type of an operator's keys. All its states have the same type of keys."""
         return self._key_types.get(uid, self._find_key_type)
 
     def has_keys(self, uid: str, state: str) -> bool:
@@ -115,13 +98,7 @@ class ServedSnapshot:
         return state in states and isinstance(states[state][0], KeyedDescription)
 
     def look_up(self, uid: str, state: str | None) -> KeyLookUp:
-        """Return the look-up of keys in an operator, in one state or in all.
-
-        Raises
-        ------
-        NotFoundError
-            The operator does not exist, or does not have keyed state.
-        """
+        """Return the look-up of keys in an operator, in one state or in all."""
         return self._look_ups.get((uid, state), self._open_look_up)
 
     def warm_up(self) -> None:
@@ -153,17 +130,8 @@ def _key_type_of(surveyed: Survey) -> str | None:
 class Followed:
     """The newest complete snapshot of a directory.
 
-    Parameters
-    ----------
-    directory
-        A directory with the checkpoints of one job, or a snapshot.
-    options
-        Keyword arguments of opening snapshots. Files with a plan or uids are read once.
-
-    Raises
-    ------
-    NotASnapshotError
-        The directory does not have a complete snapshot, or has checkpoints of several jobs.
+    ``directory``: a directory with the checkpoints of one job, or a snapshot. ``options``: keyword arguments of opening
+    snapshots. Files with a plan or uids are read once.
     """
 
     def __init__(self, directory: str | PathLike[str], options: Mapping[str, Any]) -> None:
@@ -186,13 +154,7 @@ class Followed:
         return self._current
 
     def ask(self, read: Callable[[ServedSnapshot], _T]) -> _T:
-        """Call a function with the current snapshot, and return its result. If files were removed, call it with a newer snapshot.
-
-        Raises
-        ------
-        StateProcessorError
-            The function raised it, and a newer snapshot does not exist.
-        """
+        """Return the result of a function for the current snapshot. If files were removed, call it with a newer snapshot."""
         for _ in range(_TRIES):
             served = self._current
             try:
@@ -208,13 +170,7 @@ class Followed:
         return self._seen
 
     def listed_at(self, path: str) -> SnapshotInfo:
-        """Return the snapshot of a path.
-
-        Raises
-        ------
-        NotFoundError
-            The directory does not have a snapshot at this path: requests do not choose other files.
-        """
+        """Return the snapshot of a path."""
         for info in self._seen:
             if info.path == path:
                 return info
@@ -282,13 +238,7 @@ class Followed:
 
 
 def open_kept(access: SnapshotAccess, path: str) -> Snapshot:
-    """Open a snapshot and all its files, which stay readable if Flink removes them.
-
-    Raises
-    ------
-    MissingFileError
-        A file is missing.
-    """
+    """Open a snapshot and all its files, which stay readable if Flink removes them."""
     snapshot = access.open(path, KeptFiles(access.storage_options))
     checked = check_files(snapshot)
     if checked.problems:

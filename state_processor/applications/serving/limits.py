@@ -40,48 +40,24 @@ class MemoryLimitError(LimitError):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of requests.
+    """Limits of requests."""
 
-    Parameters
-    ----------
-    rows
-        Maximal number of rows of an answer.
-    seconds
-        Maximal time of a request, in seconds.
-    parallel
-        Requests that read at the same time. Others wait for one of them.
-    memory
-        Bytes that DuckDB may use for a query. The process of a query may use twice as much.
-    """
-
-    rows: int = 1_000_000
-    seconds: float = 30.0
-    parallel: int = 8
-    memory: int = 1 << 30
+    rows: int = 1_000_000  # maximal number of rows of an answer
+    seconds: float = 30.0  # maximal time of a request, in seconds
+    parallel: int = 8  # requests that read at the same time. Others wait for one of them.
+    memory: int = 1 << 30  # bytes that DuckDB may use for a query. The process of a query may use twice as much.
 
     def too_long(self) -> TimeLimitError:
         """Return the error of a request that takes too long."""
         return TimeLimitError(f"the request takes more than {self.seconds:g} seconds; ask for fewer keys or columns")
 
     def check_rows(self, rows: int) -> None:
-        """Refuse an answer with too many rows.
-
-        Raises
-        ------
-        LimitError
-            There are too many.
-        """
+        """Refuse an answer with too many rows."""
         if rows > self.rows:
             raise LimitError(f"the answer has more than {self.rows:,} rows; ask for fewer keys, or aggregate with SQL")
 
     def bounded(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield batches up to the limits of rows and time.
-
-        Raises
-        ------
-        LimitError
-            A limit is exceeded.
-        """
+        """Yield batches up to the limits of rows and time."""
         end, rows = time.monotonic() + self.seconds, 0
         for batch in batches:
             rows += batch.num_rows
@@ -92,13 +68,7 @@ class Limits:
 
 
 class Workers:
-    """Threads that read for requests of HTTP.
-
-    Parameters
-    ----------
-    limits
-        The limits.
-    """
+    """Threads that read for requests of HTTP."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -106,15 +76,7 @@ class Workers:
         self._slots = asyncio.Semaphore(limits.parallel)
 
     async def run(self, work: Callable[[], _T]) -> _T:
-        """Run a function in a thread.
-
-        Raises
-        ------
-        BusyError
-            No thread became free in time.
-        TimeLimitError
-            The function takes too long; its result is dropped.
-        """
+        """Run a function in a thread."""
         try:
             if self._slots.locked():
                 await asyncio.wait_for(self._slots.acquire(), self._limits.seconds)

@@ -85,12 +85,7 @@ class _Process:
 class QueryProcesses:
     """Processes for the queries of a server.
 
-    Parameters
-    ----------
-    access
-        How snapshots are opened.
-    limits
-        Limits of requests.
+    ``access``: how snapshots are opened. ``limits``: limits of requests.
     """
 
     def __init__(self, access: SnapshotAccess, limits: Limits) -> None:
@@ -114,17 +109,7 @@ class QueryProcesses:
     def run(self, served: ServedSnapshot, sql: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Run a query.
 
-        Returns
-        -------
-        tuple
-            The columns, and an iterator of batches. The process is free for another query when the iterator ends.
-
-        Raises
-        ------
-        LimitError
-            The query exceeds a limit; the message names it.
-        StateProcessorError
-            The query is not valid, or the snapshot can't be read.
+        Returns: the columns, and an iterator of batches. The process is free for another query when the iterator ends.
         """
         batches = self._batches(served, sql)
         return next(batches).schema, batches

@@ -56,38 +56,24 @@ def with_notes(schema: pa.Schema, notes: Sequence[str]) -> pa.Schema:
 class Query:
     """A query of a client.
 
-    Parameters
-    ----------
-    path, digest, access
-        The snapshot that the server has open, the digest of its ``_metadata``, and how to open it.
-    sql
-        The query; ``None`` to open the snapshot alone.
-    only_columns
-        Whether the rows are not needed.
-    memory
-        Bytes that DuckDB may use.
-    seconds
-        The time of the query.
+    ``path``, ``digest`` and ``access``: the snapshot that the server has open, the digest of its ``_metadata``, and how to open
+    it.
     """
 
     path: str
     digest: str
     access: SnapshotAccess
-    sql: str | None
-    only_columns: bool
-    memory: int
-    seconds: float
+    sql: str | None  # the query; ``None`` to open the snapshot alone
+    only_columns: bool  # whether the rows are not needed
+    memory: int  # bytes that DuckDB may use
+    seconds: float  # the time of the query
 
 
 def work(pipe: Connection, memory: int) -> None:
     """Answer queries until the server closes the pipe or ends.
 
-    Parameters
-    ----------
-    pipe
-        Queries come from it, and messages with rows go to it.
-    memory
-        Bytes that the process may use in addition to what it uses now.
+    ``pipe``: queries come from it, and messages with rows go to it. ``memory``: bytes that the process may use in addition to
+    what it uses now.
     """
     logging.disable()  # the server has logged what there is to say about the snapshot
     _limit_memory(memory)

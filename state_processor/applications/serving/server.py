@@ -42,33 +42,11 @@ def serve(
 ) -> None:
     """Serve the newest snapshot of a directory until the process is interrupted.
 
-    Parameters
-    ----------
-    directory
-        A directory with checkpoints of one job, or a snapshot.
-    host, port
-        The address of HTTP; with port 0, a free port.
-    flight_port
-        The port of Arrow Flight; ``None`` for HTTP alone.
-    token
-        The bearer token of requests; required if other machines reach ``host``.
-    limits
-        Limits of requests.
-    seconds
-        Time between two looks for a newer checkpoint, in seconds.
-    options
-        Keyword arguments of opening snapshots.
-    started
-        Receives a line about each server that is ready.
-    page
-        The page that the line about HTTP names.
-
-    Raises
-    ------
-    OptionError
-        A package is not installed, the token is missing or too short, or the address can't be used.
-    NotASnapshotError
-        The directory does not have a complete snapshot, or has checkpoints of several jobs.
+    ``directory``: a directory with checkpoints of one job, or a snapshot. ``host`` and ``port``: the address of HTTP; with port
+    0, a free port. ``flight_port``: the port of Arrow Flight; ``None`` for HTTP alone. ``token``: the bearer token of requests;
+    required if other machines reach ``host``. ``limits``: limits of requests. ``seconds``: time between two looks for a newer
+    checkpoint, in seconds. ``options``: keyword arguments of opening snapshots. ``started``: receives a line about each server
+    that is ready. ``page``: the page that the line about HTTP names.
     """
     require("starlette", "serve", "servers")
     _permit_descriptors()
@@ -121,13 +99,7 @@ def _listener(host: str, port: int) -> socket.socket:
 
 
 def http_server(followed: Followed, permission: Permission, limits: Limits, host: str, port: int) -> Any:
-    """Return the server of HTTP, an object of uvicorn.
-
-    Raises
-    ------
-    OptionError
-        A package is not installed.
-    """
+    """Return the server of HTTP, an object of uvicorn."""
     uvicorn = require("uvicorn", "serve", "servers")
     from state_processor.applications.serving.app import application
     from state_processor.applications.serving.connections import WatchedProtocol

@@ -22,17 +22,7 @@ def matching_rows(scan: StateScan, condition: str) -> Rows:
 
     A condition on the column ``key`` looks the keys up, as a query does.
 
-    Parameters
-    ----------
-    scan
-        The state.
-    condition
-        An expression of DuckDB whose value is true or false. It can use the columns of ``scan``.
-
-    Raises
-    ------
-    OptionError
-        If the text is not a condition on these columns, or DuckDB is not installed.
+    ``condition``: an expression of DuckDB whose value is true or false. It can use the columns of ``scan``.
     """
     session = SqlSession.of_views([View(None, _ROWS, lambda: scan)])
     selection = f"SELECT * FROM {_ROWS} WHERE ({condition}\n)"

@@ -17,14 +17,8 @@ from state_processor.serializers.late import pc
 class StateDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
     """A state as a data set.
 
-    Parameters
-    ----------
-    scan
-        Reads the state.
-    schema
-        The columns to offer. A struct may lack fields of the state.
-    failed
-        Gets the errors of reading; DuckDB has only their text.
+    ``scan``: reads the state. ``schema``: the columns to offer. A struct may lack fields of the state. ``failed``: gets the
+    errors of reading; DuckDB has only their text.
     """
 
     def __init__(self, scan: StateScan, schema: pa.Schema, failed: Callable[[StateProcessorError], None]) -> None:

@@ -22,22 +22,14 @@ _COLUMNS_UNSAID: Final = frozenset({"STAR", "POSITIONAL_REFERENCE"})
 
 @dataclass(frozen=True)
 class QueryFields:
-    """The tables of a query, and the columns and fields that it names.
+    """The tables of a query, and the columns and fields that it names."""
 
-    Parameters
-    ----------
-    tables
-        Names of tables, and of named parts of the query, with their schemas: ``("orders", "total")``; names that no table has
-        for parts that may read any.
-    accesses
-        References to columns, with tables before and fields behind the name of the column, all in lower case.
-    is_whole
-        Whether fields may be used that the accesses do not name.
-    """
-
+    # names of tables, and of named parts of the query, with their schemas: ``("orders", "total")``; names that no table has for
+    # parts that may read any
     tables: frozenset[Names]
+    # references to columns, with tables before and fields behind the name of the column, all in lower case
     accesses: frozenset[Names]
-    is_whole: bool
+    is_whole: bool  # whether fields may be used that the accesses do not name
 
     @classmethod
     def of(cls, connection: Any, query: str) -> Self | None:

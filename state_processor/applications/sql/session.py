@@ -64,14 +64,7 @@ class SqlSession:
     Views are made when a query names them, with the fields of structs that the query uses. Read a result to its end before the
     next query.
 
-    Parameters
-    ----------
-    views
-        The views.
-    connection
-        An empty database in memory.
-    only_select
-        Whether other statements than ``SELECT`` are refused.
+    ``connection``: an empty database in memory. ``only_select``: whether other statements than ``SELECT`` are refused.
     """
 
     def __init__(self, views: Sequence[View], connection: duckdb.DuckDBPyConnection, *, only_select: bool = False) -> None:
@@ -93,13 +86,7 @@ class SqlSession:
 
     @classmethod
     def of_views(cls, views: Sequence[View]) -> Self:
-        """Return a session with views.
-
-        Raises
-        ------
-        OptionError
-            DuckDB is not installed.
-        """
+        """Return a session with views."""
         duckdb = require("duckdb", "duckdb", "queries of SQL")
         return cls(views, duckdb.connect(":memory:", config={"python_enable_replacements": "false"}))
 
@@ -107,17 +94,8 @@ class SqlSession:
     def isolated(cls, snapshot: Snapshot, options: Mapping[str, Any], memory: int, threads: int) -> Self:
         """Return a session for queries of others: they read the views of an open snapshot, and no files of the machine.
 
-        Parameters
-        ----------
-        snapshot, options
-            The snapshot, and keyword arguments of reading.
-        memory, threads
-            Bytes and threads that DuckDB may use. It does not count all memory, and does not write to a disk.
-
-        Raises
-        ------
-        OptionError
-            DuckDB is not installed.
+        ``snapshot`` and ``options``: the snapshot, and keyword arguments of reading. ``memory`` and ``threads``: bytes and
+        threads that DuckDB may use. It does not count all memory, and does not write to a disk.
         """
         duckdb = require("duckdb", "duckdb", "queries of SQL")
         connection = duckdb.connect(":memory:", config={**_ISOLATED, "memory_limit": f"{memory}B", "threads": str(threads)})
@@ -137,24 +115,9 @@ class SqlSession:
     def execute(self, query: str) -> QueryResult:
         """Run a query.
 
-        Parameters
-        ----------
-        query
-            One statement of SQL.
+        ``query``: one statement of SQL.
 
-        Returns
-        -------
-        QueryResult
-            Columns, and batches that are read while they are consumed.
-
-        Raises
-        ------
-        NotFoundError
-            The query names an unknown table or column.
-        OptionError
-            The query is not valid, or is not one statement.
-        StateProcessorError
-            A state that the query names can't be read.
+        Returns: columns, and batches that are read while they are consumed.
         """
         if not isinstance(query, str):
             raise OptionError(f"expected a query as text, found a {type(query).__name__}")
@@ -199,13 +162,7 @@ class SqlSession:
             self._failures.clear()
 
     def columns(self, view: View) -> pa.Schema:
-        """Return the columns of a view.
-
-        Raises
-        ------
-        StateProcessorError
-            The state can't be read.
-        """
+        """Return the columns of a view."""
         opened = self._open(view)
         if isinstance(opened, _Unread):
             raise opened.reason

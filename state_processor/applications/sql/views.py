@@ -48,21 +48,12 @@ _KEYWORDS: Final = frozenset(_WORDS.split())
 class View:
     """A view of a state, of all keyed states of an operator, of its timers, or of a table about the snapshot.
 
-    Parameters
-    ----------
-    schema
-        The operator's name; ``None`` for views of operators and tables.
-    name
-        The name of the view.
-    open
-        Opens the state, or makes the table about the snapshot.
-    operator, state, kind
-        Where the state is; ``None`` for a table about the snapshot.
+    ``operator``, ``state`` and ``kind``: where the state is; ``None`` for a table about the snapshot.
     """
 
-    schema: str | None
+    schema: str | None  # the operator's name; ``None`` for views of operators and tables
     name: str
-    open: Callable[[], StateScan | pa.Table]
+    open: Callable[[], StateScan | pa.Table]  # opens the state, or makes the table about the snapshot
     operator: OperatorIdentifier | None = None
     state: str | None = None
     kind: str | None = None
@@ -84,12 +75,7 @@ def views_of(snapshot: Snapshot, options: Mapping[str, Any]) -> list[View]:
 
     The headers of all states are read. States that can't be read have views, whose scans raise the reason.
 
-    Parameters
-    ----------
-    snapshot
-        The open snapshot.
-    options
-        Keyword arguments of reading and opening.
+    ``snapshot``: the open snapshot. ``options``: keyword arguments of reading and opening.
     """
     names: set[str] = set()
     schemas = set(_RESERVED)

@@ -113,17 +113,8 @@ def unwrapped(state: SourceState, rows: Sequence[Values]) -> tuple[list[Values],
 def wrapped_again(rows: Iterable[tuple[int, Values]], base: SourceState | None) -> Iterator[tuple[int, Values]]:
     """Return numbered rows of a hybrid source's readers, in its own columns: changes of the others are in ``wrapped``.
 
-    Parameters
-    ----------
-    rows
-        Rows with their numbers, in columns as a hybrid source's table has them.
-    base
-        The state to replace. Its enumerator stays unchanged, so that its rows can be left out.
-
-    Raises
-    ------
-    InvalidRowError
-        A row of the enumerator is changed or new, or a change to a split inside can't be written.
+    ``rows``: rows with their numbers, in columns as a hybrid source's table has them. ``base``: the state to replace. Its
+    enumerator stays unchanged, so that its rows can be left out.
     """
     pending = _of_enumerator(base)
     for number, row in rows:

@@ -37,13 +37,7 @@ _SIZED: Final = {f"{TRANSFORMS}.Bucket": ("bucket", "numBuckets"), f"{TRANSFORMS
 
 
 def transform_text(transform: Any) -> str:
-    """Return the text of a transform.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        Its class is unknown.
-    """
+    """Return the text of a transform."""
     name = class_name(transform)
     for prefix, (text, field) in _SIZED.items():
         if name == prefix or name.startswith(f"{prefix}$"):
@@ -54,13 +48,7 @@ def transform_text(transform: Any) -> str:
 
 
 def expression_json(expression: Any) -> Content:
-    """Return the JSON of an expression: true or false, a predicate, or a combination of expressions.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        A class of the expression is unknown.
-    """
+    """Return the JSON of an expression: true or false, a predicate, or a combination of expressions."""
     name = class_name(expression)
     if name == _CONSTANT:
         return bool(unboxed(expression.get("trueOrFalse")))
@@ -130,12 +118,7 @@ _OF_NULL: Final = {
 def residual_of(json: Content, partition: Mapping[str, Any]) -> Content:
     """Return the rest of a filter in a partition.
 
-    Parameters
-    ----------
-    json
-        The filter.
-    partition
-        The values of columns that are the same in all rows of the partition. Filters on other columns stay.
+    ``partition``: the values of columns that are the same in all rows of the partition. Filters on other columns stay.
     """
     if isinstance(json, bool):
         return json
@@ -193,17 +176,7 @@ class ExpressionObjects:
     def expression(self, json: Content, columns: Mapping[str, Any]) -> JavaInstance:
         """Return the object of an expression.
 
-        Parameters
-        ----------
-        json
-            The expression.
-        columns
-            The types of columns, by name.
-
-        Raises
-        ------
-        InvalidRowError
-            The JSON is not an expression of the columns.
+        ``columns``: the types of columns, by name.
         """
         if isinstance(json, bool):
             new = JavaInstance(_CONSTANT, {"trueOrFalse": JavaInstance("java.lang.Boolean", {"value": json})})

@@ -180,13 +180,7 @@ class _TaskObjects:
         self._unpartitioned = JavaInstance(f"{ICEBERG}.PartitionSpec", spec)
 
     def task(self, text: str) -> JavaInstance:
-        """Return the object of a task.
-
-        Raises
-        ------
-        InvalidRowError
-            The table has partitions: their specification can't be written.
-        """
+        """Return the object of a task."""
         fields = json.loads(text)
         if fields["spec"]["fields"]:
             raise InvalidRowError("version 1 of a split is written for tables without partitions only: use a later version")
