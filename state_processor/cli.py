@@ -50,7 +50,7 @@ _GROUPS: Final = {
     "retaining": ("files", "orphans", "dispose", "retain"),
     "syncing": ("sync",),
     "sql": ("sql",),
-    "serving": ("serve", "browse"),
+    "serving": ("serve", "browse", "mcp"),
     "warming": ("warm-up",),
     "sampling": ("sample",),
 }

@@ -1,10 +1,11 @@
 """Applications: what stands on the reader and the writer, and does not take part in reading or writing a snapshot.
 
 The core imports none of them; a public name loads its application when it is first used. ``serving`` and ``erasing`` stand on
-``sql``, ``explain`` on ``jobs``, and no other application on another.
+``sql``, ``explain`` on ``jobs``, ``mcp`` on ``serving``, and no other application on another.
 
-``erasing`` erases texts, keys and rows, with a proof. ``explain`` explains failed restores. ``jobs`` describes the state of
-jobs, and checks a snapshot against a job. ``lake`` keeps tables of Delta, Iceberg and Parquet that follow the checkpoints of
-a job. ``report`` is the page about a snapshot. ``retention`` removes snapshots and files that nobody needs. ``serving`` is
-the server of HTTP and Arrow Flight. ``sql`` is a snapshot as views.
+``erasing`` erases texts, keys and rows, with a proof. ``explain`` explains failed restores. ``fleet`` is the table of all jobs
+below directories. ``jobs`` describes the state of jobs, and checks a snapshot against a job. ``lake`` keeps tables of Delta,
+Iceberg and Parquet that follow the checkpoints of a job. ``mcp`` has tools for assistants. ``report`` is the page about a
+snapshot. ``retention`` removes snapshots and files that nobody needs. ``serving`` is the server of HTTP and Arrow Flight.
+``sql`` is a snapshot as views.
 """

@@ -1,4 +1,4 @@
-"""The command ``serve``: keys and states of a running job over HTTP and Arrow Flight."""
+"""Commands that answer requests about a job's state: ``serve``, ``browse`` and ``mcp``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from state_processor.commands.command import argument, command, flags, group, no
 from state_processor.commands.terminal import say
 from state_processor.options.flags import flag_values
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.late import require
 
 _TOKEN_BYTES: Final = 24
 TOKEN_SETTING: Final = "STATE_PROCESSOR_TOKEN"
@@ -122,6 +123,31 @@ def _browse(options: argparse.Namespace) -> None:
         _say_at_once,
         f"{BROWSE}#token={token}",
     )
+
+
+@command(
+    "mcp",
+    "read-only tools of the Model Context Protocol, for programs that ask about a job's state",
+    "Answer calls of the Model Context Protocol on standard input and output: operators, states, rows, keys, sizes, SQL, "
+    "differences, checks of a new job, and explanations of failed restores. The tools read the snapshots of one directory, "
+    "and write nothing.",
+    argument("directory", metavar="PATH", help="a snapshot, or a job's directory of checkpoints: a path or URL"),
+    group(
+        "options of the server",
+        _INTERVAL,
+        argument("--max-rows", type=positive, default=200, metavar="N", help="rows of a list in an answer (default: 200)"),
+        argument("--time-limit", type=positive, default=60, metavar="SECONDS", help="time of a call (default: 60)"),
+        _QUERY_MEMORY,
+    ),
+    flags(Kind.SIZES),
+    python=(),
+)
+def _mcp(options: argparse.Namespace) -> None:
+    require("mcp", "mcp", "tools")
+    from state_processor.applications.mcp.server import run
+
+    limits = Limits(options.max_rows, float(options.time_limit), memory=options.query_memory << 20)
+    run(options.directory, limits, float(options.interval), flag_values(options))
 
 
 def _say_at_once(text: str) -> None:

@@ -132,6 +132,7 @@ COMMANDS = {
     ),
     "serve": (["ORDERS/none\x1b"],),
     "browse": (["ORDERS/none\x1b"],),
+    "mcp": (["ORDERS/none\x1b"],),
     "latest": (["ORDERS/../none\x1b"], ["ORDERS/..", "--depth", "0"], ["ORDERS/..", "--kind", "checkpoint"]),
 }
 """Arguments of every command that prints something of a snapshot, with and without mistakes."""
@@ -159,7 +160,14 @@ def test_the_help_of_a_command_names_its_methods() -> None:
         for name in command.python:
             root, *others = name.split(".")
             attrgetter(".".join(others))({"sp": sp}.get(root) or getattr(sp.arrow, root))
-    assert {command.name for command in commands if not command.python} == {"browse", "report", "serve", "validate", "warm-up"}
+    assert {command.name for command in commands if not command.python} == {
+        "browse",
+        "mcp",
+        "report",
+        "serve",
+        "validate",
+        "warm-up",
+    }
 
 
 @pytest.mark.parametrize("command", COMMANDS)
