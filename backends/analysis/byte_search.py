@@ -26,8 +26,8 @@ _NUMBERS = npt.NDArray[np.int64]
 
 
 @entry_point(read(uint8), read(uint8), read(int64), int64, written(int64), written(int64))
-def _search(data, pattern, probes, begin, found, result):  # type: ignore[no-untyped-def]
-    """Find the positions of a pattern from ``begin`` on, until ``found`` is full.
+def _search(data, pattern, probes, begin, matches, result):  # type: ignore[no-untyped-def]
+    """Find the positions of a pattern from ``begin`` on, until ``matches`` is full.
 
     Parameters
     ----------
@@ -37,35 +37,35 @@ def _search(data, pattern, probes, begin, found, result):  # type: ignore[no-unt
         Three positions in the pattern, whose bytes are compared first.
     begin
         The first position of the search.
-    found
+    matches
         Receives the positions.
     result
         The number of positions, and the position to continue from; -1 at the end.
     """
     size = len(pattern)
     last = len(data) - size
-    one, two, three = probes[0], probes[1], probes[2]
-    a, b, c = pattern[one], pattern[two], pattern[three]
+    first, two, three = probes[0], probes[1], probes[2]
+    a, b, c = pattern[first], pattern[two], pattern[three]
     count = 0
     while begin <= last:
         end = min(begin + _PIECE, last + 1)
-        x, y, z = data[begin + one : end + one], data[begin + two : end + two], data[begin + three : end + three]
+        x, y, z = data[begin + first : end + first], data[begin + two : end + two], data[begin + three : end + three]
         seen = np.uint8(0)
         for i in range(end - begin):  # with the CPU's vectors: of views, whose indexes are not negative
             seen |= np.uint8(x[i] == a) & np.uint8(y[i] == b) & np.uint8(z[i] == c)
         if seen:
             for at in range(begin, end):
-                if data[at + one] == a and data[at + two] == b and data[at + three] == c:
+                if data[at + first] == a and data[at + two] == b and data[at + three] == c:
                     same = True
                     for i in range(size):
                         if data[at + i] != pattern[i]:
                             same = False
                             break
                     if same:
-                        if count == len(found):
+                        if count == len(matches):
                             result[_COUNT], result[_NEXT] = count, at
                             return
-                        found[count] = at
+                        matches[count] = at
                         count += 1
         begin = end
     result[_COUNT], result[_NEXT] = count, -1
@@ -73,15 +73,15 @@ def _search(data, pattern, probes, begin, found, result):  # type: ignore[no-unt
 
 def _probes(data: npt.NDArray[np.uint8], pattern: npt.NDArray[np.uint8]) -> _NUMBERS:
     """Return three positions in a pattern whose bytes occur together least often in the middle of a buffer."""
-    given = pattern[:_LONGEST]
-    size = min(len(data) - len(given) + 1, _SAMPLE)
-    begin = (len(data) - len(given) + 1 - size) // 2
-    same = np.stack([data[begin + i : begin + i + size] == byte for i, byte in enumerate(given)])
-    left, chosen = np.ones(size, dtype=bool), []
+    head = pattern[:_LONGEST]
+    size = min(len(data) - len(head) + 1, _SAMPLE)
+    begin = (len(data) - len(head) + 1 - size) // 2
+    same = np.stack([data[begin + i : begin + i + size] == byte for i, byte in enumerate(head)])
+    candidates, chosen = np.ones(size, dtype=bool), []
     for _ in range(_PROBES):
-        counts = np.count_nonzero(same & left, axis=1)
+        counts = np.count_nonzero(same & candidates, axis=1)
         chosen.append(int(counts.argmin()))
-        left &= same[chosen[-1]]
+        candidates &= same[chosen[-1]]
     return np.array(chosen, dtype=np.int64)
 
 
@@ -89,14 +89,14 @@ def positions(data: npt.NDArray[np.uint8], pattern: bytes) -> _NUMBERS:
     """Return the ascending positions of a pattern of at least one byte in a buffer. Occurrences may overlap."""
     if len(data) < len(pattern):
         return np.empty(0, dtype=np.int64)
-    wanted = np.frombuffer(pattern, dtype=np.uint8)
-    probes = _probes(data, wanted)
+    sought = np.frombuffer(pattern, dtype=np.uint8)
+    probes = _probes(data, sought)
     parts, begin = [], 0
     result, room = np.zeros(2, dtype=np.int64), _ROOM
     while begin >= 0:
-        found = np.empty(room, dtype=np.int64)
-        _search(data, wanted, probes, begin, found, result)
+        matches = np.empty(room, dtype=np.int64)
+        _search(data, sought, probes, begin, matches, result)
         count, begin = result.tolist()
-        parts.append(found[:count])
+        parts.append(matches[:count])
         room *= 8
     return np.concatenate(parts)

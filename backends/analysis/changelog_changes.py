@@ -73,24 +73,24 @@ class ChangelogChanges:
         """Count the bytes of changes and of materialized parts. Changes were read; stores are counted elsewhere."""
         changes = sum(change.state_size for change in source.handle.changes)
         self._tally.add(changes)
-        other = 0 if self._stores is not None else sum(part.state_size for part in source.handle.materialized)
-        self._tally.add_files(name, [("changes", changes), ("materialized", other)])
+        materialized = 0 if self._stores is not None else sum(part.state_size for part in source.handle.materialized)
+        self._tally.add_files(name, [("changes", changes), ("materialized", materialized)])
 
     def sources(self, key_groups: h.KeyGroupRange) -> Sources | None:
         """Return both sources with the entries that may differ in some key groups; ``None`` if all entries may differ."""
-        found: _Keys = {}
-        if self._stores is not None and not self._add_stored(found, key_groups, self._stores):
+        changed_keys: _Keys = {}
+        if self._stores is not None and not self._add_stored(changed_keys, key_groups, self._stores):
             return None
         for key_group in key_groups:
             for change in _unshared(*(log.get(key_group, []) for log in self._logs)):
-                found.setdefault(key_group, set()).add(self._pieces.key_of(change))
+                changed_keys.setdefault(key_group, set()).add(self._pieces.key_of(change))
         if self._stores is None:
-            self._tally.add(sum(_share(source, len(found)) for source in self._sources))
-        keys = {key_group: SerializedKeys.of(sorted(some)) for key_group, some in sorted(found.items())}
+            self._tally.add(sum(_share(source, len(changed_keys)) for source in self._sources))
+        keys = {key_group: SerializedKeys.of(sorted(serialized)) for key_group, serialized in sorted(changed_keys.items())}
         old, new = (_SomeKeys(source, keys) for source in self._sources)
         return old, new
 
-    def _add_stored(self, found: _Keys, key_groups: h.KeyGroupRange, stores: StoreChanges) -> bool:
+    def _add_stored(self, changed_keys: _Keys, key_groups: h.KeyGroupRange, stores: StoreChanges) -> bool:
         """Add the keys that may differ in the materialized parts; return false if these are all keys."""
         old, new = (base.key_bounds(key_groups) for base in self._bases if isinstance(base, RocksDbSource))
         if old is None or old != new:
@@ -103,7 +103,7 @@ class ChangelogChanges:
         for begin, end in keys.bounds.tolist():
             source = DataInput(keys.data.data[begin + prefix : end], self._state.name)
             key_group = int.from_bytes(keys.data[begin : begin + prefix].tobytes(), "big")
-            found.setdefault(key_group, set()).add(self._pieces.framed_scope(source)[0])
+            changed_keys.setdefault(key_group, set()).add(self._pieces.framed_scope(source)[0])
         return True
 
     def _above(self, source: KeyedStateSource, side: int) -> KeyedStateSource:
@@ -135,8 +135,8 @@ def _share(source: KeyedStateSource, key_groups: int) -> int:
 def _unshared(old: list[Change], new: list[Change]) -> Iterable[Change]:
     """Return the changes of both lists without the changes that both lists begin with."""
     same = 0
-    for one, other in zip(old, new, strict=False):
-        if one.operation != other.operation or one.payload != other.payload:
+    for old_change, new_change in zip(old, new, strict=False):
+        if old_change.operation != new_change.operation or old_change.payload != new_change.payload:
             break
         same += 1
     return (*old[same:], *new[same:])
@@ -157,8 +157,8 @@ class _LookedUp(KeyedStateSource):
         return self._source.backend
 
     def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[FramedRun]:
-        where = f"{self.context}, state {state.name!r}, {self._source.store.description}"
-        yield FramedRun(state, where, self._blocks(key_groups, keys)).of_keys(keys)
+        context = f"{self.context}, state {state.name!r}, {self._source.store.description}"
+        yield FramedRun(state, context, self._blocks(key_groups, keys)).of_keys(keys)
 
     def _blocks(self, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[Block]:
         for key_group in key_groups:
@@ -183,6 +183,6 @@ class _SomeKeys(KeyedStateSource):
         return self._source.backend
 
     def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[EntryRun]:
-        for key_group, some in self._keys.items():
+        for key_group, group_keys in self._keys.items():
             if key_group in key_groups:
-                yield from self._source.runs(state.name, h.KeyGroupRange(key_group, key_group), some)
+                yield from self._source.runs(state.name, h.KeyGroupRange(key_group, key_group), group_keys)

@@ -110,9 +110,9 @@ class EntryBytes:
         """Return some entries."""
         return replace(self, entries=np.ascontiguousarray(self.entries[rows]))
 
-    def joined_with(self, others: Sequence[EntryBytes]) -> EntryBytes:
+    def joined_with(self, parts_of_same_layout: Sequence[EntryBytes]) -> EntryBytes:
         """Return the entries and other entries with the same types and layout."""
-        parts = [copied(part.buffer, part.entries) for part in (self, *others)]
+        parts = [copied(part.buffer, part.entries) for part in (self, *parts_of_same_layout)]
         starts = np.cumsum([0, *(len(buffer) for buffer, _ in parts)])
         for (_, entries), start in zip(parts, starts[:-1], strict=True):
             entries[:, :KEY_GROUP] += start
@@ -123,9 +123,9 @@ class EntryBytes:
 class EntriesInMemory(KeyedStateSource):
     """Entries of one state as a source of keyed state."""
 
-    def __init__(self, found: EntryBytes) -> None:
-        super().__init__(found.origin.source.header, found.origin.source.context)
-        self._found = found
+    def __init__(self, entries: EntryBytes) -> None:
+        super().__init__(entries.origin.source.header, entries.origin.source.context)
+        self._found = entries
 
     @property
     def backend(self) -> str:
@@ -135,8 +135,8 @@ class EntriesInMemory(KeyedStateSource):
     def _runs(
         self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None
     ) -> Iterator[FramedRun | BoundedRun]:
-        where, found = f"{self.context}, state {state.name!r}", self._found
-        if found.layout is None:
-            yield FramedRun(state, where, iter([(found.buffer, None, found.entries)])).of_keys(keys)
+        context, entries = f"{self.context}, state {state.name!r}", self._found
+        if entries.layout is None:
+            yield FramedRun(state, context, iter([(entries.buffer, None, entries.entries)])).of_keys(keys)
         else:
-            yield BoundedRun.of_parts(state, where, found.layout, found.buffer, found.entries)
+            yield BoundedRun.of_parts(state, context, entries.layout, entries.buffer, entries.entries)

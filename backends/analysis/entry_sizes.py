@@ -84,35 +84,35 @@ class KeyedSizes:
         rows = []
         source = split.handle.open(self.stored.snapshot)
         for key_groups in key_group_chunks(split.key_groups, split.size, _CHUNK_BYTES):
-            for found in self._states([(split.handle, source)], key_groups):
-                for part in self._measured(found):
+            for entries in self._states([(split.handle, source)], key_groups):
+                for part in self._measured(entries):
                     counts = np.bincount(part.key_groups, weights=part.counts)
                     sizes = np.bincount(part.key_groups, weights=part.sizes)
                     for group in np.flatnonzero(counts).tolist():
                         numbers = {ENTRIES: int(counts[group]), SIZE: int(sizes[group])}
-                        place = {"state_name": found.state.name, "state_kind": found.state.kind, "subtask": found.subtask}
+                        place = {"state_name": entries.state.name, "state_kind": entries.state.kind, "subtask": entries.subtask}
                         rows.append({**place, "key_group": group, **numbers})
         return pa.RecordBatch.from_pylist(rows, PLACES)
 
     def largest_keys(self, split: KeysSplit, top: int) -> pa.Table | None:
         """Return the largest keys in a split, with all their entries: ``key``, ``entries``, ``size_in_bytes``."""
-        found = []
+        largest_parts = []
         for key_groups in key_group_chunks(split.key_groups, split.size, _CHUNK_BYTES):
             sources = [(x, x.open(self.stored.snapshot)) for x in split.handles if len(x.key_groups.intersect(key_groups))]
             for part in cut_at_bounds(key_groups, [x.key_groups for x, _ in sources]):
                 states = list(self._states(sources, part))
                 if states:
-                    found.append(self._largest_keys(states, top))
-        return largest(pa.concat_tables(found, promote_options="permissive"), top) if found else None
+                    largest_parts.append(self._largest_keys(states, top))
+        return largest(pa.concat_tables(largest_parts, promote_options="permissive"), top) if largest_parts else None
 
     def _largest_keys(self, states: Sequence[StateEntries], top: int) -> pa.Table:
         first = states[0]
         parts = (part for state in states for part in self._measured(state))
         by_entry = len(states) == 1 and has_one_entry_for_each_key(first)
-        found = KeySizes.of_each(parts, top) if by_entry else KeySizes.by_key(parts, top)
+        sizes = KeySizes.of_each(parts, top) if by_entry else KeySizes.by_key(parts, top)
         key = in_time_zone(first.state.key, java_zone(self.stored.snapshot.time_zone))
-        keys = decode_bytes(key, found.to_binary(), f"{first.source.context}, state {first.state.name!r}")
-        return pa.table([keys, found.counts, found.sizes], names=[layouts.KEY, ENTRIES, SIZE])
+        keys = decode_bytes(key, sizes.to_binary(), f"{first.source.context}, state {first.state.name!r}")
+        return pa.table([keys, sizes.counts, sizes.sizes], names=[layouts.KEY, ENTRIES, SIZE])
 
     def _states(
         self, sources: Iterable[tuple[KeyedHandle, KeyedStateSource]], key_groups: h.KeyGroupRange
@@ -125,9 +125,9 @@ class KeyedSizes:
                     assert state is not None
                     yield StateEntries(source, state, handle.subtask, groups, self.stored.operator.max_parallelism)
 
-    def _measured(self, found: StateEntries) -> Iterator[MeasuredEntries]:
-        with naming_state(found.state.name, self.stored.operator):
-            yield from measured(found)
+    def _measured(self, entries: StateEntries) -> Iterator[MeasuredEntries]:
+        with naming_state(entries.state.name, self.stored.operator):
+            yield from measured(entries)
 
 
 def largest(table: pa.Table, top: int | None) -> pa.Table:

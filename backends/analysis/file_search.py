@@ -137,6 +137,6 @@ def _end_of_chunks(data: Bytes, at: int) -> int:
     return at
 
 
-def all_parts(found: Iterable[Content]) -> Iterator[Bytes]:
+def all_parts(contents: Iterable[Content]) -> Iterator[Bytes]:
     """Yield the bytes of contents."""
-    return chain.from_iterable(content.parts() for content in found)
+    return chain.from_iterable(content.parts() for content in contents)

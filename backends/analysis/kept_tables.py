@@ -54,11 +54,11 @@ class StoredTable:
         """What the same table has in another savepoint as well."""
         return self.family, self.file
 
-    def may_be_from(self, other: StoredTable) -> bool:
+    def may_be_from(self, origin: StoredTable) -> bool:
         """Return whether this may be another table without some entries."""
-        one, old = self.file, other.file
-        is_within = first_key(old) <= first_key(one) and last_key(one) <= last_key(old)
-        return is_within and (self.family, one.level, one.sequences) == (other.family, old.level, old.sequences)
+        new, old = self.file, origin.file
+        is_within = first_key(old) <= first_key(new) and last_key(new) <= last_key(old)
+        return is_within and (self.family, new.level, new.sequences) == (origin.family, old.level, old.sequences)
 
     def has(self, keys: ErasedKeys) -> bool:
         """Return whether an entry, a range deletion or the index has one of the keys."""
@@ -105,7 +105,7 @@ class TableOrigin:
 
         The keys of these blocks are yielded as a whole as well.
         """
-        table, old = (one.store.table(one.file) for one in (self.table, self.old))
+        table, old = (table.store.table(table.file) for table in (self.table, self.old))
         blocks, before = table.blocks(), old.blocks()
         first = _equal(blocks.rows[:, [OFFSET, SIZE]], before.rows[:, [OFFSET, SIZE]])
         last = min(_equal(blocks.rows[::-1, [SIZE]], before.rows[::-1, [SIZE]]), len(blocks) - first)
@@ -117,10 +117,10 @@ class TableOrigin:
         yield from table.plain_metadata()
 
 
-def _equal(ones: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> int:
+def _equal(old_rows: npt.NDArray[np.int64], new_rows: npt.NDArray[np.int64]) -> int:
     """Return how many rows two tables begin with that are equal."""
-    common = min(len(ones), len(others))
-    unequal = np.flatnonzero((ones[:common] != others[:common]).any(axis=1))
+    common = min(len(old_rows), len(new_rows))
+    unequal = np.flatnonzero((old_rows[:common] != new_rows[:common]).any(axis=1))
     return int(unequal[0]) if len(unequal) else common
 
 
@@ -160,9 +160,9 @@ def erased_keys(
     keyed = [variants[0] for variants in states.values() if isinstance(variants[0], KeyedDescription)]
     if not keyed:
         return {}
-    found = [one for values in spellings for one in _of_key(keyed[0], operator.max_parallelism, values)]
+    keys = [key for values in spellings for key in _of_key(keyed[0], operator.max_parallelism, values)]
     prefix = prefix_size(operator.max_parallelism)
-    return {state.name: ErasedKeys(found, prefix, are_timers=state.is_timer) for state in keyed} if found else {}
+    return {state.name: ErasedKeys(keys, prefix, are_timers=state.is_timer) for state in keyed} if keys else {}
 
 
 def _of_key(state: KeyedDescription, max_parallelism: int, values: Sequence[Any]) -> list[bytes]:

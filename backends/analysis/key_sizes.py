@@ -48,7 +48,7 @@ def _sum_by_key(data, keys, groups, slots, sizes, counts, first):  # type: ignor
             at = keys[i, 0]
             size = keys[i, 1] - at
             slot = hash_code(data, at, size) & mask
-            found = -1
+            first_entry = -1
             while slots[slot] != 0:
                 k = begin + slots[slot] - 1
                 if keys[k, 1] - keys[k, 0] == size:
@@ -58,15 +58,15 @@ def _sum_by_key(data, keys, groups, slots, sizes, counts, first):  # type: ignor
                             same = False
                             break
                     if same:
-                        found = k
+                        first_entry = k
                         break
                 slot = (slot + 1) & mask
-            if found < 0:
+            if first_entry < 0:
                 slots[slot] = i - begin + 1
                 first[i] = 1
             else:
-                sizes[found] += sizes[i]
-                counts[found] += counts[i]
+                sizes[first_entry] += sizes[i]
+                counts[first_entry] += counts[i]
         begin = end
 
 
@@ -92,34 +92,34 @@ class KeySizes:
     @classmethod
     def of_each(cls, parts: Iterable[MeasuredEntries], top: int) -> Self:
         """Return the largest entries of a state with one entry per key."""
-        kept: list[Self] = []
+        kept_parts: list[Self] = []
         least, largest = 0, np.empty(0, dtype=np.int64)
         for entries in parts:
             rows = np.flatnonzero(entries.sizes > least)
             if len(rows) > top:
                 rows = rows[np.argpartition(entries.sizes[rows], len(rows) - top)[-top:]]
             if len(rows):
-                found = entries.taken(rows)
-                kept.append(cls._copied(*found.keys(), found.sizes, found.counts))
-                largest = np.sort(np.append(largest, found.sizes))[-top:]
+                largest_entries = entries.taken(rows)
+                kept_parts.append(cls._copied(*largest_entries.keys(), largest_entries.sizes, largest_entries.counts))
+                largest = np.sort(np.append(largest, largest_entries.sizes))[-top:]
                 least = int(largest[0]) if len(largest) == top else 0
-        return cls._joined(kept).largest(top)
+        return cls._joined(kept_parts).largest(top)
 
     @classmethod
     def by_key(cls, parts: Iterable[MeasuredEntries], top: int) -> Self:
         """Return the largest keys by all their entries in several states."""
-        kept, groups = [], [np.empty(0, dtype=np.uint16)]
+        entry_parts, groups = [], [np.empty(0, dtype=np.uint16)]
         for entries in parts:
             groups.append(entries.key_groups.astype(np.uint16))
-            kept.append(cls._copied(*entries.keys(), entries.sizes, entries.counts))
-        found, of_group = cls._joined(kept), np.concatenate(groups)
+            entry_parts.append(cls._copied(*entries.keys(), entries.sizes, entries.counts))
+        joined, of_group = cls._joined(entry_parts), np.concatenate(groups)
         order = np.argsort(of_group, kind="stable")  # two bytes: a radix sort
-        found, of_group = found._taken(order), of_group[order].astype(np.int64)
+        joined, of_group = joined._taken(order), of_group[order].astype(np.int64)
         first = np.zeros(len(order), dtype=np.uint8)
         most = int(np.bincount(of_group).max()) if len(order) else 0
         slots = np.empty(2 << max(0, most - 1).bit_length(), dtype=np.int32)
-        _sum_by_key(found.buffer, found.keys, of_group, slots, found.sizes, found.counts, first)
-        return found._taken(np.flatnonzero(first)).largest(top)
+        _sum_by_key(joined.buffer, joined.keys, of_group, slots, joined.sizes, joined.counts, first)
+        return joined._taken(np.flatnonzero(first)).largest(top)
 
     def largest(self, top: int) -> Self:
         """Return the largest keys; keys without bytes are omitted."""

@@ -138,8 +138,8 @@ class KeyedDifference:
         if before is None or after is None:
             return
         identity = [(f.name, f.type) for f in before.schema if f.name not in _VALUES]
-        other = [(f.name, f.type) for f in after.schema if f.name not in _VALUES]
-        if identity != other or {*before.schema.names} != {*after.schema.names}:
+        identity_after = [(f.name, f.type) for f in after.schema if f.name not in _VALUES]
+        if identity != identity_after or {*before.schema.names} != {*after.schema.names}:
             raise UnsupportedFormatError(
                 f"state {self._name!r}: its rows have the columns {_columns(before.schema)} in one snapshot and "
                 f"{_columns(after.schema)} in the other; only states with equal keys can be compared"
@@ -149,11 +149,11 @@ class KeyedDifference:
     def schema(self) -> pa.Schema:
         """``change``, the identifying columns (``key``, namespace, ``map_key``), ``before`` and ``after``."""
         before, after = self._readers
-        known = after or before
-        assert known is not None
-        fields = [pa.field(CHANGE, pa.string()), *(f for f in known.schema if f.name not in _VALUES)]
-        if any(f.name in _VALUES for f in known.schema):
-            fields += [pa.field(BEFORE, _value_type(before or known)), pa.field(AFTER, _value_type(after or known))]
+        side = after or before
+        assert side is not None
+        fields = [pa.field(CHANGE, pa.string()), *(f for f in side.schema if f.name not in _VALUES)]
+        if any(f.name in _VALUES for f in side.schema):
+            fields += [pa.field(BEFORE, _value_type(before or side)), pa.field(AFTER, _value_type(after or side))]
         return pa.schema(fields)
 
     def splits(self, split_bytes: int = SPLIT_BYTES) -> list[DifferenceSplit]:
@@ -174,19 +174,19 @@ class KeyedDifference:
 
     def _bytes_to_read(self, *sides: Sequence[KeyedHandle]) -> int:
         """Estimate the bytes that a comparison reads: of stores, the files that only one snapshot has."""
-        known: list[set[Hashable]] = [
+        shared_files: list[set[Hashable]] = [
             {identity for x in handles for identity, _ in _files(x, side.snapshot)}
             for handles, side in zip(sides, (self._old, self._new), strict=True)
         ]
         if not self._has_common_directory():
-            known = [set(), set()]
-        found = 0
-        for handles, side, others in zip(sides, (self._old, self._new), known[::-1], strict=True):
+            shared_files = [set(), set()]
+        read_bytes = 0
+        for handles, side, identities in zip(sides, (self._old, self._new), shared_files[::-1], strict=True):
             for x in handles:
                 files = _files(x, side.snapshot) if self._same_types else ()
-                shared = sum(size for identity, size in files if identity in others)
-                found += x.handle.state_size - shared
-        return found
+                shared = sum(size for identity, size in files if identity in identities)
+                read_bytes += x.handle.state_size - shared
+        return read_bytes
 
     def _has_common_directory(self) -> bool:
         """Return whether both snapshots are of one job's directory, and not copies, which have files of their own."""
@@ -213,9 +213,9 @@ class KeyedDifference:
             sources = self._opened(split, key_groups, sources)
             for olds, news in self._beside(sources, key_groups, split.whole):
                 if len(olds) == len(news) == 1 and not split.whole and olds[0].types == news[0].types:
-                    left = unequal_entries(*narrowing.narrowed(olds[0], news[0]))
-                    old += left[0]
-                    new += left[1]
+                    unequal = unequal_entries(*narrowing.narrowed(olds[0], news[0]))
+                    old += unequal[0]
+                    new += unequal[1]
                 else:
                     narrowing.count_full(*olds, *news)
                     old += [part for entries in olds for part in entries.framed()]
@@ -226,15 +226,15 @@ class KeyedDifference:
         self, sources: tuple[_Sources, _Sources], key_groups: h.KeyGroupRange, whole: bool
     ) -> Iterator[tuple[list[StateEntries], list[StateEntries]]]:
         """Yield the entries of both snapshots, split at the starts and ends of handles."""
-        bounds = [] if whole else [x.key_groups for found in sources for x in found]
+        bounds = [] if whole else [x.key_groups for handles in sources for x in handles]
         for part in cut_at_bounds(key_groups, bounds):
             old, new = (
                 [
                     StateEntries(source, state, x.subtask, groups, side.max_parallelism, x.size_of(groups))
-                    for x, source in found.items()
+                    for x, source in side_sources.items()
                     if len(groups := x.key_groups.intersect(part)) and (state := source.describe(self._name)) is not None
                 ]
-                for side, found in zip((self._old, self._new), sources, strict=True)
+                for side, side_sources in zip((self._old, self._new), sources, strict=True)
             )
             yield old, new
 
@@ -258,8 +258,8 @@ class KeyedDifference:
         partner = twin.drop_null().to_numpy().astype(np.int64)
         gone[partner] = False
         if self._same_types:
-            kept = (old_prints[partner] != new_prints[paired]).any(axis=1)
-            paired, partner = paired[kept], partner[kept]
+            is_changed = (old_prints[partner] != new_prints[paired]).any(axis=1)
+            paired, partner = paired[is_changed], partner[is_changed]
         yield from self._rows(DELETE, self._decoded(0, old, np.flatnonzero(gone)), None)
         yield from self._rows(INSERT, None, self._decoded(1, new, np.flatnonzero(is_new)))
         before, after = self._decoded(0, old, partner), self._decoded(1, new, paired)
@@ -301,26 +301,26 @@ class KeyedDifference:
         return pa.Table.from_batches(batches, reader.schema)
 
     def _rows(self, change: str, before: pa.Table | None, after: pa.Table | None) -> Iterator[pa.RecordBatch]:
-        known = after if after is not None else before
-        if known is None or not known.num_rows:
+        side = after if after is not None else before
+        if side is None or not side.num_rows:
             return
         columns = []
         for field in self.schema:
             if field.name == CHANGE:
-                columns.append(pa.repeat(pa.scalar(change), known.num_rows))
+                columns.append(pa.repeat(pa.scalar(change), side.num_rows))
             elif field.name in (BEFORE, AFTER):
                 table = before if field.name == BEFORE else after
-                columns.append(pa.nulls(known.num_rows, field.type) if table is None else _values(table))
+                columns.append(pa.nulls(side.num_rows, field.type) if table is None else _values(table))
             else:
-                columns.append(known.column(field.name))
+                columns.append(side.column(field.name))
         yield from pa.Table.from_arrays(columns, schema=self.schema).to_batches()
 
 
 def _joined(parts: Iterable[EntryBytes]) -> Iterator[EntryBytes]:
     """Join entries of subtasks with the same types."""
-    for _, found in groupby(parts, lambda part: (part.origin.types, part.layout)):
-        first, *others = found
-        yield first.joined_with(others)
+    for _, same_layout in groupby(parts, lambda part: (part.origin.types, part.layout)):
+        first, *more_parts = same_layout
+        yield first.joined_with(more_parts)
 
 
 def _files(keyed: KeyedHandle, snapshot: Snapshot) -> Iterator[tuple[Hashable, int]]:

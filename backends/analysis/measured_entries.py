@@ -116,27 +116,29 @@ class MeasuredEntries:
         return self.entries[:, KEY_GROUP]
 
 
-def measured(found: StateEntries) -> Iterator[MeasuredEntries]:
+def measured(state_entries: StateEntries) -> Iterator[MeasuredEntries]:
     """Yield the entries of a state with their sizes, in parts. Each part is valid until the next part."""
-    state = found.state
+    state = state_entries.state
     suffixed = state.key.length < 0 and state.namespace.length < 0 and not state.is_timer
-    for run in found.runs():
+    for run in state_entries.runs():
         if isinstance(run, FramedRun):
             for buffer, _, entries in run.blocks:
-                yield _measured(found, run, buffer, entries, _PLAIN)
+                yield _measured(state_entries, run, buffer, entries, _PLAIN)
         elif isinstance(run, UnframedRun) and not suffixed:
             for buffer, _, entries in run.bounded():
-                yield _measured(found, run, buffer, entries, _FORMS.get(state.kind, _PLAIN))
+                yield _measured(state_entries, run, buffer, entries, _FORMS.get(state.kind, _PLAIN))
         else:  # canonical files also have the lengths of key and namespace
-            for part in found.framed([run]):
-                framed = FramedRun(state, f"{found.source.context}, state {state.name!r}", iter(()))
-                yield _measured(found, framed, part.buffer, part.entries, _PLAIN)
+            for part in state_entries.framed([run]):
+                framed = FramedRun(state, f"{state_entries.source.context}, state {state.name!r}", iter(()))
+                yield _measured(state_entries, framed, part.buffer, part.entries, _PLAIN)
 
 
-def _measured(found: StateEntries, run: FramedRun | UnframedRun, buffer: Buffer, entries: Entries, form: int) -> MeasuredEntries:
+def _measured(
+    state_entries: StateEntries, run: FramedRun | UnframedRun, buffer: Buffer, entries: Entries, form: int
+) -> MeasuredEntries:
     sizes, counts = np.empty(len(entries), dtype=np.int64), np.empty(len(entries), dtype=np.int64)
     _measure(buffer, entries, form, sizes, counts)
-    return MeasuredEntries(found, run, buffer, entries, sizes, counts)
+    return MeasuredEntries(state_entries, run, buffer, entries, sizes, counts)
 
 
 def has_one_entry_for_each_key(entries: StateEntries) -> bool:

@@ -55,25 +55,27 @@ class Narrowing:
         if self._full or not all(isinstance(source, RocksDbSource) for source in sources):
             self.count_full(old, new)
             return old, new
-        one, other = (source for source in sources if isinstance(source, RocksDbSource))
-        bounds = one.key_bounds(old.key_groups)
-        if bounds is None or bounds != other.key_bounds(new.key_groups):
+        old_source, new_source = (source for source in sources if isinstance(source, RocksDbSource))
+        bounds = old_source.key_bounds(old.key_groups)
+        if bounds is None or bounds != new_source.key_bounds(new.key_groups):
             self.count_full(old, new)
             return old, new
-        if (one, other) not in self._changes:
-            self._changes[one, other] = StoreChanges(one.store, other.store, self._name, one.prefix, self._tally)
-        olds, news = self._changes[one, other].blocks(*bounds)
-        return replace(old, source=_Narrowed(one, olds)), replace(new, source=_Narrowed(other, news))
+        if (old_source, new_source) not in self._changes:
+            self._changes[old_source, new_source] = StoreChanges(
+                old_source.store, new_source.store, self._name, old_source.prefix, self._tally
+            )
+        olds, news = self._changes[old_source, new_source].blocks(*bounds)
+        return replace(old, source=_Narrowed(old_source, olds)), replace(new, source=_Narrowed(new_source, news))
 
     def _narrowed_by_log(self, old: StateEntries, new: StateEntries, sources: Sources) -> tuple[StateEntries, StateEntries]:
         if sources not in self._logged:
             self._logged[sources] = ChangelogChanges.of(sources, old.state, self._tally)
         changes = self._logged[sources]
-        found = None if changes is None or old.key_groups != new.key_groups else changes.sources(old.key_groups)
-        if found is None:
+        changed_sources = None if changes is None or old.key_groups != new.key_groups else changes.sources(old.key_groups)
+        if changed_sources is None:
             self.count_full(old, new)
             return old, new
-        return replace(old, source=found[0]), replace(new, source=found[1])
+        return replace(old, source=changed_sources[0]), replace(new, source=changed_sources[1])
 
     def count_full(self, *sides: StateEntries) -> None:
         """Count entries that are compared in full."""

@@ -71,10 +71,10 @@ class Needle:
     def patterns(self) -> dict[bytes, str]:
         """The bytes to search for in undecoded values, with the names of the encodings."""
         text = str(self.value)
-        found: dict[bytes, str] = {}
+        encodings: dict[bytes, str] = {}
         for data, name in _encodings(text) if self.kind == TEXT else _number_encodings(self.value):
-            found.setdefault(data, name)
-        return found
+            encodings.setdefault(data, name)
+        return encodings
 
     def rows(self, leaf: pa.Array) -> npt.NDArray[np.int64] | None:
         """Return the positions of the values that contain this needle, ``None`` without such values. The array is not nested."""
@@ -99,8 +99,8 @@ class Needle:
         return {name: count for pattern, name in self.patterns.items() if (count := len(positions(data, pattern)))}
 
     def _in_bytes(self, leaf: pa.Array) -> npt.NDArray[np.int64] | None:
-        found = [rows for pattern in self.patterns if (rows := _containing(leaf, pattern)) is not None]
-        return np.unique(np.concatenate(found)) if found else None
+        row_sets = [rows for pattern in self.patterns if (rows := _containing(leaf, pattern)) is not None]
+        return np.unique(np.concatenate(row_sets)) if row_sets else None
 
     def _equal(self, leaf: pa.Array) -> npt.NDArray[np.int64] | None:
         try:
@@ -158,11 +158,11 @@ def _containing(leaf: pa.Array, pattern: bytes) -> npt.NDArray[np.int64] | None:
         return None
     offsets = np.frombuffer(offset_buffer, dtype=np.int32)[leaf.offset : leaf.offset + len(leaf) + 1]
     begin = int(offsets[0])
-    found = positions(np.frombuffer(data, dtype=np.uint8)[begin : offsets[-1]], pattern) + begin
-    if not len(found):
+    matches = positions(np.frombuffer(data, dtype=np.uint8)[begin : offsets[-1]], pattern) + begin
+    if not len(matches):
         return None
-    rows = np.searchsorted(offsets, found, side="right") - 1
-    rows = np.unique(rows[found + len(pattern) <= offsets[rows + 1]])
+    rows = np.searchsorted(offsets, matches, side="right") - 1
+    rows = np.unique(rows[matches + len(pattern) <= offsets[rows + 1]])
     if leaf.null_count and len(rows):
         rows = rows[leaf.take(pa.array(rows)).is_valid().to_numpy(zero_copy_only=False)]
     return rows if len(rows) else None

@@ -54,10 +54,10 @@ class OperatorDifference:
     def schema(self) -> pa.Schema:
         """``change``, ``key`` of broadcast state, ``before`` and ``after``."""
         old, new = self._readers
-        known = new or old
-        assert known is not None
-        keys = [f for f in known.schema if f.name == _KEY]
-        values = [pa.field(n, (r or known).schema.field(_VALUE).type) for n, r in ((BEFORE, old), (AFTER, new))]
+        side = new or old
+        assert side is not None
+        keys = [f for f in side.schema if f.name == _KEY]
+        values = [pa.field(n, (r or side).schema.field(_VALUE).type) for n, r in ((BEFORE, old), (AFTER, new))]
         return pa.schema([pa.field(CHANGE, pa.string()), *keys, *values])
 
     def splits(self, split_bytes: int = 0) -> list[BothSplits]:

@@ -86,9 +86,9 @@ class OperatorPair:
             If the state can't be read, or has different kinds or keys in the two snapshots. Other states are ignored.
         """
         old, new = (states.get(name, []) for states in self.states)
-        for found, (_, unread) in zip((old, new), self._surveys, strict=True):
+        for is_stored, (_, unread) in zip((old, new), self._surveys, strict=True):
             for state in unread:
-                if not found and state.name in (None, name):
+                if not is_stored and state.name in (None, name):
                     raise state.error
         if not old and not new:
             raise NotFoundError.naming_nearest("state", name, map(shown_name, self.names), self.label)
@@ -134,8 +134,8 @@ def open_changes(
         If the state can't be read, or has different kinds or keys in the two snapshots.
     """
     before, after = (_operator(side, operator_id) for side in (old, new))
-    known = after or before
-    label = known.label if known is not None else f"operator {operator_id}"
+    side = after or before
+    label = side.label if side is not None else f"operator {operator_id}"
     return OperatorPair(label, before, after).difference(state, options or ReadOptions())
 
 

@@ -90,8 +90,8 @@ class StateSearch:
         except StateProcessorError as problem:
             self._search_files(operator, None, None, str(problem))
             return
-        for one in unread:
-            self._search_files(operator, one.name, one.kind, str(one.error))
+        for state in unread:
+            self._search_files(operator, state.name, state.kind, str(state.error))
         for variants in states.values():
             self._search_state(stored, variants[0])
         for kind, pieces in ((RAW_KEYED, raw_keyed_state), (RAW_OPERATOR, raw_operator_state)):
@@ -114,7 +114,7 @@ class StateSearch:
     def _search_rows(self, stored: StoredOperator, name: str, place: dict[str, Any]) -> None:
         reader = open_state(stored, name, options=_OPTIONS)
         as_bytes = [path for field in reader.schema for path in _binary(field.name, field.type)]
-        found = 0
+        bytes_hits = 0
 
         def search(split: Any) -> Iterator[tuple[str, pa.Table]]:
             for batch in reader.read(split):
@@ -123,9 +123,9 @@ class StateSearch:
 
         for path, hits in read_all(reader.splits, search, self.snapshot.threads):
             self.hits.append(hits)
-            found += (pc.sum(hits.column("count")).as_py() or 0) if path in as_bytes else 0
+            bytes_hits += (pc.sum(hits.column("count")).as_py() or 0) if path in as_bytes else 0
         if as_bytes:
-            self.undecoded.append({**place, "reason": f"{_AS_BYTES}: {', '.join(as_bytes)}", "count": found})
+            self.undecoded.append({**place, "reason": f"{_AS_BYTES}: {', '.join(as_bytes)}", "count": bytes_hits})
 
     def _look_up(self, stored: StoredOperator, name: str, place: dict[str, Any]) -> None:
         for number, key in enumerate(self.keys):
@@ -173,9 +173,9 @@ def _hits(place: dict[str, Any], batch: pa.RecordBatch, needle: Needle, path: st
 
 def _reader_of(stored: StoredOperator, name: str, key: Any) -> StateReader | None:
     """Return the reader of the entries of a key; ``None`` if the key has another type than the operator's keys."""
-    for one in spellings(key):
+    for spelling in spellings(key):
         try:
-            return open_state(stored, name, options=replace(_OPTIONS, keys=(one,)))
+            return open_state(stored, name, options=replace(_OPTIONS, keys=(spelling,)))
         except OptionError:
             continue
     return None

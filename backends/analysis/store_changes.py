@@ -54,9 +54,9 @@ class _Side:
         """Return what both snapshots record of a common table."""
         return self.store.identity(file), file.smallest, file.largest, file.sequences
 
-    def identify(self, others: set[Hashable]) -> None:
+    def identify(self, recorded: set[Hashable]) -> None:
         """Set the identity of each table. A common table is recorded by both snapshots, and is at the same place in both."""
-        common = [file for file in self.files if self.recorded(file) in others]
+        common = [file for file in self.files if self.recorded(file) in recorded]
         places = dict(zip(common, at_once(self.store.place, common), strict=True))
         self.identities = {file: (self.recorded(file), places.get(file, id(self))) for file in self.files}
 
@@ -82,11 +82,11 @@ class StoreChanges:
         self._tally = tally
         self._sides = [_Side(store, store.family(name).files) for store in (old, new)]
         recorded = [{side.recorded(file) for file in side.files} for side in self._sides]
-        for side, others in zip(self._sides, reversed(recorded), strict=True):
-            side.identify(others)
+        for side, identities in zip(self._sides, reversed(recorded), strict=True):
+            side.identify(identities)
         old_files, new_files = (set(side.identities.values()) for side in self._sides)
-        for side, others in zip(self._sides, (new_files, old_files), strict=True):
-            side.unshared = [file for file in side.files if side.identities[file] not in others]
+        for side, identities in zip(self._sides, (new_files, old_files), strict=True):
+            side.unshared = [file for file in side.files if side.identities[file] not in identities]
             tally.add_files(side.store.where, ((file.name, file.size) for file in side.files))
         self._tables: OrderedDict[Hashable, tuple[Table, KeptReads]] = OrderedDict()
 
@@ -138,28 +138,29 @@ class StoreChanges:
             return None
         # All entries of an ingested table share a sequence number. The table does not contain the number.
         comparable = all(table.sequence < 0 for table in tables)
-        other: list[list[KeySet]] = [[], []]
+        merged_keys: list[list[KeySet]] = [[], []]
         with ExitStack() as stack:
             old, new = (
-                self._newest(stack, side, lower, upper, other[number], comparable) for number, side in enumerate(self._sides)
+                self._newest(stack, side, lower, upper, merged_keys[number], comparable)
+                for number, side in enumerate(self._sides)
             )
-            left = without_equals(old, new)
-        found = [KeySet.of(data, entries, self._prefix, TAG_BYTES) for data, entries in left]
+            unequal = without_equals(old, new)
+        key_sets = [KeySet.of(data, entries, self._prefix, TAG_BYTES) for data, entries in unequal]
         keys = KeySet.none()
-        for some in (*found, *map(KeySet.joined, other)):
-            keys = keys.union(some)
+        for keys_of_part in (*key_sets, *map(KeySet.joined, merged_keys)):
+            keys = keys.union(keys_of_part)
         return keys
 
     def _newest(
-        self, stack: ExitStack, side: _Side, lower: bytes, upper: bytes, other: list[KeySet], comparable: bool
+        self, stack: ExitStack, side: _Side, lower: bytes, upper: bytes, merged_keys: list[KeySet], comparable: bool
     ) -> Iterator[tuple[Buffer, Entries]]:
-        """Yield the newest entries. Add the keys of merge operands to ``other``, or all keys unless ``comparable``."""
+        """Yield the newest entries. Add the keys of merge operands to ``merged_keys``, or all keys unless ``comparable``."""
         threads = stack.enter_context(side.store.fetching())
         scan = FamilyScan(side.unshared, self._opener(side), self._prefix, self._where(side), threads, newest=True)
         for data, entries in scan.blocks(lower, upper):
             alone = data[entries[:, KEY_END] - TAG_BYTES] == MERGE if comparable else np.ones(len(entries), dtype=bool)
             if alone.any():
-                other.append(KeySet.of(data, np.ascontiguousarray(entries[alone]), self._prefix, TAG_BYTES))
+                merged_keys.append(KeySet.of(data, np.ascontiguousarray(entries[alone]), self._prefix, TAG_BYTES))
                 yield data, np.ascontiguousarray(entries[~alone])
             else:
                 yield data, entries

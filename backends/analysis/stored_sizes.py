@@ -76,16 +76,16 @@ class StoredSizes:
         MissingFileError, CorruptSnapshotError, UnsupportedFormatError
             See :func:`~state_processor.backends.formats.rocksdb_store.open_store`.
         """
-        found: dict[str, TableSizes] = {}
+        by_state: dict[str, TableSizes] = {}
         for store, _ in _stores(snapshot, operator):
             for family in store.manifest.families.values():
                 if not family.files:
                     continue
-                sizes = found.setdefault(family.name, TableSizes())
+                sizes = by_state.setdefault(family.name, TableSizes())
                 sizes.size += sum(file.size for file in family.files)
                 sizes.entries += sum(self._entries_of(store, file) for file in family.files)
                 sizes.live_size += live_size(family.files)
-        return found
+        return by_state
 
     def by_key_group(self, snapshot: Snapshot, operator: OperatorState) -> dict[str | None, tuple[Sizes, Sizes | None]]:
         """Return bytes and estimated entries of each key group.
@@ -104,20 +104,20 @@ class StoredSizes:
         """
         number = operator.max_parallelism
         every = np.zeros(number)
-        found: dict[str | None, tuple[Sizes, Sizes | None]] = {}
-        for where, key_groups, handle in keyed_parts(operator):
+        by_state: dict[str | None, tuple[Sizes, Sizes | None]] = {}
+        for subtask_text, key_groups, handle in keyed_parts(operator):
             if isinstance(handle, h.KeyGroupsStateHandle):
-                _add(every, handle.key_groups.start, _sizes_of_key_groups(handle, where), key_groups)
+                _add(every, handle.key_groups.start, _sizes_of_key_groups(handle, subtask_text), key_groups)
         for store, key_groups in _stores(snapshot, operator):
             for family in store.manifest.families.values():
                 for file in family.files:
                     profile = self._profile_of(store, file, prefix_size(number))
-                    sizes, entries = found.setdefault(family.name, (np.zeros(number), np.zeros(number)))
+                    sizes, entries = by_state.setdefault(family.name, (np.zeros(number), np.zeros(number)))
                     assert entries is not None
                     _add(sizes, profile.first, profile.sizes, key_groups)
                     _add(entries, profile.first, profile.sizes * (profile.entries / file.size), key_groups)
-        every += sum((sizes for sizes, _ in found.values()), np.zeros(number))
-        return {None: (every, None), **found}
+        every += sum((sizes for sizes, _ in by_state.values()), np.zeros(number))
+        return {None: (every, None), **by_state}
 
     def _entries_of(self, store: Store, file: TableFile) -> int:
         identity = store.identity(file)
@@ -151,12 +151,12 @@ def keyed_parts(operator: OperatorState) -> Iterator[tuple[str, h.KeyGroupRange,
     A handle of a changelog is yielded as its materialized state and its changes.
     """
     for subtask in operator.subtasks:
-        where = subtask_label(operator, subtask)
+        subtask_text = subtask_label(operator, subtask)
         for handle in (subtask.managed_keyed, subtask.raw_keyed):
             if isinstance(handle, h.ChangelogStateBackendHandle):
-                yield from ((where, handle.key_groups, part) for part in (*handle.materialized, *handle.changes))
+                yield from ((subtask_text, handle.key_groups, part) for part in (*handle.materialized, *handle.changes))
             elif handle is not None:
-                yield where, handle.key_groups, handle
+                yield subtask_text, handle.key_groups, handle
 
 
 def live_size(files: Iterable[TableFile]) -> int:
@@ -167,21 +167,21 @@ def live_size(files: Iterable[TableFile]) -> int:
     """
     starts: list[bytes] = []
     ends: list[bytes] = []
-    found = 0
+    live_bytes = 0
     for file in sorted(files, key=lambda f: (-f.level, -f.sequences[1])):
         smallest, largest = file.smallest[:-TAG_BYTES], file.largest[:-TAG_BYTES]
         place = bisect(starts, largest)
         if not place or ends[place - 1] < smallest:
             starts.insert(place, smallest)
             ends.insert(place, largest)
-            found += file.size
-    return found
+            live_bytes += file.size
+    return live_bytes
 
 
 def _stores(snapshot: Snapshot, operator: OperatorState) -> Iterator[tuple[Store, h.KeyGroupRange]]:
-    for where, key_groups, handle in keyed_parts(operator):
+    for subtask_text, key_groups, handle in keyed_parts(operator):
         if isinstance(handle, h.IncrementalRemoteKeyedStateHandle):
-            yield open_store(snapshot, handle, where), key_groups
+            yield open_store(snapshot, handle, subtask_text), key_groups
 
 
 def _add(sums: Sizes, first: int, sizes: Sizes, key_groups: h.KeyGroupRange) -> None:
@@ -192,7 +192,7 @@ def _add(sums: Sizes, first: int, sizes: Sizes, key_groups: h.KeyGroupRange) -> 
         sums[begin:end] += sizes[begin - first : end - first]
 
 
-def _sizes_of_key_groups(handle: h.KeyGroupsStateHandle, where: str) -> Sizes:
+def _sizes_of_key_groups(handle: h.KeyGroupsStateHandle, context: str) -> Sizes:
     """Return the bytes between the offsets of key groups. A canonical file records 0 for a key group without entries."""
     offsets = handle.offsets.to_numpy()
     filled = np.flatnonzero(offsets)
@@ -201,7 +201,7 @@ def _sizes_of_key_groups(handle: h.KeyGroupsStateHandle, where: str) -> Sizes:
     if (sizes < 0).any():
         key_group = handle.key_groups.start + int(np.flatnonzero(sizes < 0)[0])
         raise CorruptSnapshotError(
-            f"{where}: expected ascending offsets of key groups up to the size of the file, {handle.stream.state_size}; "
+            f"{context}: expected ascending offsets of key groups up to the size of the file, {handle.stream.state_size}; "
             f"key group {key_group} begins at {offsets[key_group - handle.key_groups.start]}; copy the snapshot again"
         )
     return sizes

@@ -31,16 +31,16 @@ def unequal_entries(old: StateEntries, new: StateEntries) -> tuple[list[EntryByt
     have this layout, otherwise as framed entries.
     """
     runs = (old.runs(), new.runs())
-    if all(isinstance(run, FramedRun) for found in runs for run in found):
-        left = without_equals(*(_framed_blocks(found) for found in runs))
-        return _parts(old, *left[OLD]), _parts(new, *left[NEW])
+    if all(isinstance(run, FramedRun) for side_runs in runs for run in side_runs):
+        unequal = without_equals(*(_framed_blocks(side_runs) for side_runs in runs))
+        return _parts(old, *unequal[OLD]), _parts(new, *unequal[NEW])
     if _lie_alike(*runs):
         guide = _Guide(_bounded_blocks(runs[OLD]))
-        left = without_equals(guide, _bounded_blocks(runs[NEW], guide.of))
-        return _bounded(old, runs[OLD], *left[OLD]), _bounded(new, runs[NEW], *left[NEW])
-    framed = (side.framed(found) for side, found in zip((old, new), runs, strict=True))
-    left = without_equals(*([(part.buffer, part.entries) for part in parts] for parts in framed))
-    return _parts(old, *left[OLD]), _parts(new, *left[NEW])
+        unequal = without_equals(guide, _bounded_blocks(runs[NEW], guide.of))
+        return _bounded(old, runs[OLD], *unequal[OLD]), _bounded(new, runs[NEW], *unequal[NEW])
+    framed = (side.framed(side_runs) for side, side_runs in zip((old, new), runs, strict=True))
+    unequal = without_equals(*([(part.buffer, part.entries) for part in parts] for parts in framed))
+    return _parts(old, *unequal[OLD]), _parts(new, *unequal[NEW])
 
 
 def _lie_alike(old: list[EntryRun], new: list[EntryRun]) -> bool:
@@ -97,10 +97,10 @@ def _bounded(side: StateEntries, runs: Iterable[EntryRun], buffer: Buffer, entri
 def without_equals(old: Iterable[_Bytes], new: Iterable[_Bytes]) -> tuple[_Bytes, _Bytes]:
     """Return the entries of each side without an equal on the other side, as one block per side, in the order of key groups."""
     walk = new_walk()
-    one, other = _Walked(old, walk, OLD), _Walked(new, walk, NEW)
-    while one.has_entries() and other.has_entries():
-        walk_along(one.buffer, one.entries, other.buffer, other.entries, walk, one.left, other.left)
-    (old_bytes, olds), (new_bytes, news) = one.kept(), other.kept()
+    old_side, new_side = _Walked(old, walk, OLD), _Walked(new, walk, NEW)
+    while old_side.has_entries() and new_side.has_entries():
+        walk_along(old_side.buffer, old_side.entries, new_side.buffer, new_side.entries, walk, old_side.left, new_side.left)
+    (old_bytes, olds), (new_bytes, news) = old_side.kept(), new_side.kept()
     if not len(olds) or not len(news):
         return (old_bytes, olds), (new_bytes, news)
     most = int(np.unique(olds[:, KEY_GROUP], return_counts=True)[1].max())
@@ -150,6 +150,6 @@ class _Walked:
         self._walk[self._side] = self._walk[LEFT + self._side] = 0
         return self.entries is not _NO_ENTRIES
 
-    def _keep(self, left: Entries) -> None:
-        if len(left):
-            self._kept.append(copied(self.buffer, left))
+    def _keep(self, entries: Entries) -> None:
+        if len(entries):
+            self._kept.append(copied(self.buffer, entries))

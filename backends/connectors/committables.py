@@ -76,15 +76,15 @@ class Collector:
 def _read_list(source: DataInput, read: Callable[[int, DataInput], T]) -> tuple[int, tuple[T, ...]]:
     """Read version, count, and elements with their lengths (Flink: ``readVersionAndDeserializeList``)."""
     version = source.read_int()
-    found = []
+    elements = []
     for _ in range(source.read_count("elements", 4)):
         size = source.read_count("bytes")
         element = source.slice(source.position, source.position + size)
-        found.append(read(version, element))
+        elements.append(read(version, element))
         if not element.at_end():
             raise element.corrupt(f"{element.remaining} bytes are left over")
         source.position = element.end
-    return version, tuple(found)
+    return version, tuple(elements)
 
 
 def _write_list(target: DataOutput, version: int, elements: Sequence[bytes]) -> None:
@@ -101,9 +101,9 @@ def _check_magic(source: DataInput) -> None:
         raise source.corrupt(f"{magic:#x} is where committables have {_MAGIC:#x}", source.position - 4)
 
 
-def _check_version(version: int, newest: int, what: str, source: DataInput) -> None:
+def _check_version(version: int, newest: int, title: str, source: DataInput) -> None:
     if not 0 <= version <= newest:
-        raise UnsupportedFormatError(f"{source.source}: version {version} of the {what} is not known, only 0 to {newest}")
+        raise UnsupportedFormatError(f"{source.source}: version {version} of the {title} is not known, only 0 to {newest}")
 
 
 def _read_request(version: int, source: DataInput) -> Request:
@@ -148,9 +148,9 @@ def _read_checkpoint(version: int, source: DataInput) -> CheckpointCommittables:
     _check_version(version, 1, "committables of a checkpoint", source)
     checkpoint_id = source.read_long()
     parallelism = source.read_int() if version >= 1 else None
-    subtask_version, found = _read_list(source, _read_subtask)
-    versions = {request_version for request_version, _ in found} or {0}
-    subtasks = tuple(subtask for _, subtask in found)
+    subtask_version, subtask_lists = _read_list(source, _read_subtask)
+    versions = {request_version for request_version, _ in subtask_lists} or {0}
+    subtasks = tuple(subtask for _, subtask in subtask_lists)
     return CheckpointCommittables(checkpoint_id, subtasks, parallelism, subtask_version, versions.pop())
 
 
@@ -166,9 +166,9 @@ def _checkpoint_bytes(checkpoint: CheckpointCommittables) -> bytes:
 
 def _read_v1(source: DataInput) -> Collector:
     _check_magic(source)
-    version, found = _read_list(source, lambda version, s: Versioned(version, s.read_bytes(s.remaining)))
-    requests = tuple(Request(committable) for committable in found)
-    return Collector((CheckpointCommittables(None, (SubtaskCommittables(requests, len(found), 0, 0, None),)),), version)
+    version, elements = _read_list(source, lambda version, s: Versioned(version, s.read_bytes(s.remaining)))
+    requests = tuple(Request(committable) for committable in elements)
+    return Collector((CheckpointCommittables(None, (SubtaskCommittables(requests, len(elements), 0, 0, None),)),), version)
 
 
 def _write_v1(collector: Collector, target: DataOutput) -> None:

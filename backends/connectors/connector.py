@@ -60,7 +60,7 @@ Values = dict[str, Any]
 T = TypeVar("T")
 
 
-def refuse_others(row: Values, known: Collection[str], number: int) -> None:
+def refuse_others(row: Values, columns: Collection[str], number: int) -> None:
     """Refuse a row with columns that would be ignored.
 
     Raises
@@ -68,10 +68,10 @@ def refuse_others(row: Values, known: Collection[str], number: int) -> None:
     InvalidRowError
         If there are others than the known ones.
     """
-    if others := [name for name in row if name not in known]:
-        listed = " and ".join(map(repr, others))
+    if ignored := [name for name in row if name not in columns]:
+        listed = " and ".join(map(repr, ignored))
         raise InvalidRowError(
-            f"row {number}: column {listed} would be ignored; expected are {', '.join(known)}: drop or rename it"
+            f"row {number}: column {listed} would be ignored; expected are {', '.join(columns)}: drop or rename it"
         )
 
 
@@ -89,9 +89,9 @@ def check_types(row: Values, fields: Iterable[pa.Field], number: int) -> None:
             pa.array([value], field_.type)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             text = repr(value)
-            found = f"{text if len(text) <= 120 else text[:117] + '...'} of type {type(value).__name__}"
+            got = f"{text if len(text) <= 120 else text[:117] + '...'} of type {type(value).__name__}"
             expected = f"{spark_name(field_.type)}{_limits(field_.type) if isinstance(value, int) else ''}"
-            raise InvalidRowError(f"row {number}: {field_.name!r} is {found}; expected {expected}") from None
+            raise InvalidRowError(f"row {number}: {field_.name!r} is {got}; expected {expected}") from None
 
 
 def _limits(type_: pa.DataType) -> str:
@@ -178,10 +178,10 @@ class Formats(Generic[T]):
         CorruptSnapshotError
             The bytes violate the format of the version.
         """
-        *others, last = self._of(written.version, where)
-        for known in others:
+        *earlier, last = self._of(written.version, where)
+        for format_ in earlier:
             try:
-                return self._read_whole(known, written, where)
+                return self._read_whole(format_, written, where)
             except StateProcessorError:  # an older format of the same version
                 continue
         return self._read_whole(last, written, where)
@@ -196,10 +196,10 @@ class Formats(Generic[T]):
             write(value, target)
         return Versioned(chosen, target.to_bytes())
 
-    def _read_whole(self, known: Format[T], written: Versioned, where: str) -> T:
-        source = DataInput(written.data, f"{where}, version {written.version} of the {self.what}")
-        with naming_foreign_code(where, self, first=known.read):
-            value = known.read(source)
+    def _read_whole(self, format_: Format[T], written: Versioned, context: str) -> T:
+        source = DataInput(written.data, f"{context}, version {written.version} of the {self.what}")
+        with naming_foreign_code(context, self, first=format_.read):
+            value = format_.read(source)
         if not source.at_end():
             raise source.corrupt(f"{source.remaining} bytes are left over")
         return value
@@ -207,18 +207,18 @@ class Formats(Generic[T]):
     @property
     def foreign(self) -> Iterator[str]:
         """The functions that are not part of this package."""
-        code = (c for formats in self.by_version.values() for known in formats for c in (known.read, known.write))
+        code = (c for formats in self.by_version.values() for format_ in formats for c in (format_.read, format_.write))
         return (qualified_name(function) for function in code if is_foreign(function))
 
-    def _of(self, version: int, where: str) -> Sequence[Format[T]]:
+    def _of(self, version: int, context: str) -> Sequence[Format[T]]:
         if version not in self.by_version:
-            known = ", ".join(map(str, sorted(self.by_version)))
-            raise UnsupportedFormatError(f"{where}: version {version} of the {self.what} is not known, only {known}")
+            versions = ", ".join(map(str, sorted(self.by_version)))
+            raise UnsupportedFormatError(f"{context}: version {version} of the {self.what} is not known, only {versions}")
         return self.by_version[version]
 
 
 @contextmanager
-def naming_foreign_code(where: str, *formats: Formats[Any], first: Callable[..., Any] | None = None) -> Iterator[None]:
+def naming_foreign_code(context: str, *formats: Formats[Any], first: Callable[..., Any] | None = None) -> Iterator[None]:
     """Name the function of a connector that is not part of this package for errors in the block; others pass.
 
     ``first`` is the function that the block calls, or ``None``.
@@ -233,10 +233,10 @@ def naming_foreign_code(where: str, *formats: Formats[Any], first: Callable[...,
     except StateProcessorError:
         raise
     except Exception as error:
-        for one in formats:
+        for formats_of_state in formats:
             called = [qualified_name(first)] if first is not None and is_foreign(first) else []
-            for culprit in (*called, *one.foreign):
-                raise ForeignCodeError(message_of(f"{where}, {one.what}", culprit, error)) from error
+            for culprit in (*called, *formats_of_state.foreign):
+                raise ForeignCodeError(message_of(f"{context}, {formats_of_state.what}", culprit, error)) from error
         raise
 
 

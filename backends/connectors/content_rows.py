@@ -79,8 +79,8 @@ def json_part(name: str, *path: str) -> Part:
     plain = part(name, pa.string(), *path)
 
     def take(content: Content) -> str | None:
-        found = plain.take(content)
-        return None if found is None else json.dumps(found, ensure_ascii=False)
+        plain_content = plain.take(content)
+        return None if plain_content is None else json.dumps(plain_content, ensure_ascii=False)
 
     def put(content: Content, value: str | None) -> None:
         plain.put(content, None if value is None else parsed(name, value))
@@ -109,10 +109,10 @@ def with_kept_parts(content: Content, base: Content) -> Content:
     if isinstance(content, dict) and isinstance(base, dict):
         return {name: with_kept_parts(value, base.get(name)) for name, value in content.items()}
     if isinstance(content, list) and isinstance(base, list):
-        known = {json.dumps(element): element for element in base}
-        others = base if len(base) == len(content) else [None] * len(content)
-        elements = zip(content, others, strict=True)
-        return [with_kept_parts(element, known.get(json.dumps(element), other)) for element, other in elements]
+        by_text = {json.dumps(element): element for element in base}
+        counterparts = base if len(base) == len(content) else [None] * len(content)
+        elements = zip(content, counterparts, strict=True)
+        return [with_kept_parts(element, by_text.get(json.dumps(element), counterpart)) for element, counterpart in elements]
     return content
 
 
@@ -324,7 +324,7 @@ class ContentSource:
 # Sinks
 
 
-def committables(what: str, layouts: Mapping[str, Versions], serializer: str, *parts: Part) -> dict[str, Any]:
+def committables(title: str, layouts: Mapping[str, Versions], serializer: str, *parts: Part) -> dict[str, Any]:
     """Return the arguments of a sink whose committables are written by a serializer. Each committable is a row."""
     versions = layouts[serializer]
     fields = tuple(p.field for p in parts)
@@ -332,14 +332,14 @@ def committables(what: str, layouts: Mapping[str, Versions], serializer: str, *p
     def formats(codec: Codec) -> Format[Values]:
         def write(row: Values, target: DataOutput) -> None:
             if row.get(RAW_BYTES) is None or row.get(VERSION) not in versions:
-                raise InvalidRowError(f"{what} can't be added; keep the columns 'version' and 'raw'")
-            base = read_all(versions[row[VERSION]], DataInput(bytes(row[RAW_BYTES]), f"{what}, raw"))
+                raise InvalidRowError(f"{title} can't be added; keep the columns 'version' and 'raw'")
+            base = read_all(versions[row[VERSION]], DataInput(bytes(row[RAW_BYTES]), f"{title}, raw"))
             codec.write(changed_content(parts, base, row), target)
 
         return Format(lambda source: row_of(parts, codec.read(source)), write)
 
     return {
         "fields": fields,
-        "committables": Formats(what, {version: (formats(codec),) for version, codec in versions.items()}),
+        "committables": Formats(title, {version: (formats(codec),) for version, codec in versions.items()}),
         "layouts": {serializer: versions},
     }

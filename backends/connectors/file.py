@@ -170,9 +170,9 @@ def _read_pending(source: DataInput) -> EnumeratorState:
 def _write_pending(state: EnumeratorState, target: DataOutput) -> None:
     splits = [s for s in state.splits if s.assignment != PROCESSED]
     done = [s.values[PATH] for s in state.splits if s.assignment == PROCESSED]
-    shown = {*done, *state.details.get(_PENDING, ())}
-    known = [path for path in state.details.get(_FOUND, ()) if path in shown]
-    paths = [*known, *(path for path in done if path not in known)]
+    pending = {*done, *state.details.get(_PENDING, ())}
+    listed = [path for path in state.details.get(_FOUND, ()) if path in pending]
+    paths = [*listed, *(path for path in done if path not in listed)]
     for number in (_MAGIC, _SPLIT_VERSION, len(splits), len(paths)):
         _write_little(number, target)
     for data in (*(_SPLITS.write(s.values, _SPLIT_VERSION).data for s in splits), *(p.encode() for p in paths)):

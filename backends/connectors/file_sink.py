@@ -60,14 +60,14 @@ def _wrapped_file(source: DataInput, version: int) -> Values:
     magic = source.read_int() & 0xFFFFFFFF
     if magic not in (_IN_PROGRESS_MAGIC, _PENDING_MAGIC):
         return _recoverable(DataInput(source.data))
-    found: Values = {}
+    values: Values = {}
     if version >= 2:
         if source.read_boolean():
-            found[PATH] = source.read_utf()
+            values[PATH] = source.read_utf()
         size = source.read_long() if magic == _PENDING_MAGIC else -1
         if size >= 0:
-            found[LENGTH] = size
-    return _recoverable(DataInput(Versioned.read(source).data)) | found
+            values[LENGTH] = size
+    return _recoverable(DataInput(Versioned.read(source).data)) | values
 
 
 def _recoverable(source: DataInput) -> Values:
@@ -99,19 +99,19 @@ def _file_of(row: Values) -> Versioned:
     if row[FILE] is None or row[FILE_VERSION] is None:
         raise InvalidRowError(f"bucket {row[BUCKET]!r}: a file that is {row[STATUS]} needs {FILE!r} and {FILE_VERSION!r}")
     file = Versioned(row[FILE_VERSION], bytes(row[FILE]))
-    shown = file_values(file)
-    if changed := [name for name in _OF_FILE if row[name] != shown[name]]:
+    stored = file_values(file)
+    if changed := [name for name in _OF_FILE if row[name] != stored[name]]:
         raise InvalidRowError(
-            f"bucket {row[BUCKET]!r}: {changed[0]!r} is {row[changed[0]]!r}, but {shown[changed[0]]!r} in the bytes of the file; "
-            "files can be left out, not changed"
+            f"bucket {row[BUCKET]!r}: {changed[0]!r} is {row[changed[0]]!r}, but {stored[changed[0]]!r} in the bytes of the "
+            "file; files can be left out, not changed"
         )
     return file
 
 
-def _check_magic(source: DataInput, expected: int, what: str) -> None:
+def _check_magic(source: DataInput, expected: int, title: str) -> None:
     magic = source.read_int() & 0xFFFFFFFF
     if magic != expected:
-        raise source.corrupt(f"{magic:#x} is where {what} has {expected:#x}", source.position - 4)
+        raise source.corrupt(f"{magic:#x} is where {title} has {expected:#x}", source.position - 4)
 
 
 def _read_bucket_id(source: DataInput) -> str:
@@ -128,18 +128,18 @@ def _write_bucket_id(bucket: str, target: DataOutput) -> None:
     Versioned(_STRING_VERSION, len(text).to_bytes(4, "little") + text).write(target)
 
 
-def time_of(millis: int, source: DataInput, start: int, what: str) -> datetime:
+def time_of(millis: int, source: DataInput, start: int, title: str) -> datetime:
     """Return a time in milliseconds since 1970, which ``source`` has at ``start``.
 
     Raises
     ------
     CorruptSnapshotError
-        It is out of the range of times. ``what`` names the time in the message.
+        It is out of the range of times. ``title`` names the time in the message.
     """
     try:
         return _EPOCH + millis * _MILLISECOND
     except OverflowError:
-        raise source.corrupt(f"{what} {millis}", start) from None
+        raise source.corrupt(f"{title} {millis}", start) from None
 
 
 def millis_of(time: datetime) -> int:

@@ -129,8 +129,8 @@ def _enumerator_format(codec: Codec) -> Format[EnumeratorState]:
             )
             for content, assignment, subtask in _enumerated(state)
         )
-        found = state.get("initialDiscoveryFinished")
-        return EnumeratorState(splits, {} if found is None else {DISCOVERED: found})
+        discovered = state.get("initialDiscoveryFinished")
+        return EnumeratorState(splits, {} if discovered is None else {DISCOVERED: discovered})
 
     return Format(read, lambda state, target: codec.write(_state(state), target))
 
@@ -257,13 +257,17 @@ def _fields(row: Mapping[str, Any], names: Mapping[str, str]) -> Content:
 
 def _writer_format(codec: Codec) -> Format[list[Values]]:
     def read(source: DataInput) -> list[Values]:
-        found = codec.read(source)
-        transactions = [_columns(one, _OF_TRANSACTION) for one in found[_PRECOMMITTED]] if _PRECOMMITTED in found else None
-        return [_NOTHING | _columns(found, _OF_WRITER) | {TRANSACTIONS: transactions}]
+        content = codec.read(source)
+        transactions = (
+            [_columns(transaction, _OF_TRANSACTION) for transaction in content[_PRECOMMITTED]]
+            if _PRECOMMITTED in content
+            else None
+        )
+        return [_NOTHING | _columns(content, _OF_WRITER) | {TRANSACTIONS: transactions}]
 
     def write(rows: list[Values], target: DataOutput) -> None:
         (row,) = rows
-        transactions = [_fields(one, _OF_TRANSACTION) for one in row[TRANSACTIONS] or ()]
+        transactions = [_fields(transaction, _OF_TRANSACTION) for transaction in row[TRANSACTIONS] or ()]
         try:
             codec.write(_fields(row, _OF_WRITER) | {_PRECOMMITTED: transactions}, target)
         except InvalidRowError as error:

@@ -52,10 +52,10 @@ def versioned_elements(snapshot: Snapshot, operator: OperatorState, name: str) -
         An element is not such bytes.
     """
     for subtask, element in list_elements(snapshot, operator, name):
-        where = f"{operator_label(operator)}, subtask {subtask}, state {name!r}"
+        context = f"{operator_label(operator)}, subtask {subtask}, state {name!r}"
         if not isinstance(element, bytes):
-            raise DataInput(b"", where).corrupt(f"holds {type(element).__name__}, no bytes")
-        source = DataInput(element, where)
+            raise DataInput(b"", context).corrupt(f"holds {type(element).__name__}, no bytes")
+        source = DataInput(element, context)
         written = Versioned.read(source)
         if not source.at_end():
             raise source.corrupt(f"{source.remaining} bytes are left over behind an element")

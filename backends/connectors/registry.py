@@ -70,24 +70,24 @@ def _check(connector: Connector | SinkConnector) -> None:
     OptionError
         If a part of it is not what it has to be; the message names the part.
     """
-    given = f"connector {connector.name!r}"
+    title = f"connector {connector.name!r}"
     for part in (f for f in connector.fields if not isinstance(f, pa.Field)):
-        raise OptionError(f"{given}: fields has {part!r}; expected pyarrow.Field, such as pa.field('position', pa.int64())")
-    known = {SPLIT_ID, *(f.name for f in connector.fields)}
-    for name in (n for n in (*connector.required, *getattr(connector, "required_of_readers", ())) if n not in known):
-        raise OptionError(f"{given}: the required column {name!r} is not among its fields {', '.join(sorted(known))}")
+        raise OptionError(f"{title}: fields has {part!r}; expected pyarrow.Field, such as pa.field('position', pa.int64())")
+    columns = {SPLIT_ID, *(f.name for f in connector.fields)}
+    for name in (n for n in (*connector.required, *getattr(connector, "required_of_readers", ())) if n not in columns):
+        raise OptionError(f"{title}: the required column {name!r} is not among its fields {', '.join(sorted(columns))}")
     for formats in (getattr(connector, f.name) for f in fields(connector)):
         for version, tried in formats.by_version.items() if isinstance(formats, Formats) else ():
-            if not isinstance(tried, (list, tuple)) or not tried or not all(isinstance(one, Format) for one in tried):
-                raise OptionError(f"{given}, {formats.what}, version {version}: expected a tuple of Format, found {tried!r}")
+            if not isinstance(tried, (list, tuple)) or not tried or not all(isinstance(format_, Format) for format_ in tried):
+                raise OptionError(f"{title}, {formats.what}, version {version}: expected a tuple of Format, found {tried!r}")
     for name, kind in (("consumer", Consumer), ("wrapping", Wrapping)):
         value = getattr(connector, name, None)
         if value is not None and not isinstance(value, kind):
-            raise OptionError(f"{given}: {name} is {value!r}; expected a {kind.__name__}")
+            raise OptionError(f"{title}: {name} is {value!r}; expected a {kind.__name__}")
     for name, versions in connector.layouts.items():
         if not isinstance(versions, Mapping):
             raise OptionError(
-                f"{given}: layouts[{name!r}] is a {type(versions).__name__}; expected codecs by version: {{1: codec}}"
+                f"{title}: layouts[{name!r}] is a {type(versions).__name__}; expected codecs by version: {{1: codec}}"
             )
 
 
@@ -141,10 +141,10 @@ def _load_installed() -> None:
 
 
 def _registering(entry_point: EntryPoint) -> Callable[[], None]:
-    found: Any = entry_point.load()
-    if isinstance(found, (Connector, SinkConnector)):
-        return lambda: register_connectors(found)
-    if isinstance(found, (list, tuple)):
-        return lambda: register_connectors(*found)
-    registering: Callable[[], None] = found
+    connector: Any = entry_point.load()
+    if isinstance(connector, (Connector, SinkConnector)):
+        return lambda: register_connectors(connector)
+    if isinstance(connector, (list, tuple)):
+        return lambda: register_connectors(*connector)
+    registering: Callable[[], None] = connector
     return registering

@@ -114,20 +114,20 @@ def sink_state(snapshot: Snapshot, writer: OperatorState, uid: str | None, commi
     label = operator_label(writer)
     committers = _committer(snapshot, uid or writer.uid, committer)
     operators = [writer] if committers is None or committers.operator_id == writer.operator_id else [committers, writer]
-    own = [(role, name) for sink in sinks().values() for role, name in sink.own_states.items()]
-    writer_states = (*WRITER_STATES, *(name for role, name in own if role == WRITER))
-    committer_states = (COMMITTER_STATE, *(name for role, name in own if role == COMMITTABLE))
-    found = SinkState(label, _first(snapshot, [writer], writer_states), _first(snapshot, operators, committer_states))
-    if found.writer is None and found.committer is None:
+    own_names = [(role, name) for sink in sinks().values() for role, name in sink.own_states.items()]
+    writer_states = (*WRITER_STATES, *(name for role, name in own_names if role == WRITER))
+    committer_states = (COMMITTER_STATE, *(name for role, name in own_names if role == COMMITTABLE))
+    state = SinkState(label, _first(snapshot, [writer], writer_states), _first(snapshot, operators, committer_states))
+    if state.writer is None and state.committer is None:
         names = ", ".join(map(repr, (*writer_states, *committer_states)))
         raise NotFoundError(f"{label} is not a sink with state; expected one of the states {names}")
-    return found
+    return state
 
 
 def states_of_sinks() -> frozenset[str]:
     """Return the names of the lists that contain states of sinks."""
-    own = (name for sink in sinks().values() for name in sink.own_states.values())
-    return frozenset((*WRITER_STATES, COMMITTER_STATE, *own))
+    own_names = (name for sink in sinks().values() for name in sink.own_states.values())
+    return frozenset((*WRITER_STATES, COMMITTER_STATE, *own_names))
 
 
 def _committer(snapshot: Snapshot, uid: str | None, uid_hash: str | None) -> OperatorState | None:
@@ -141,7 +141,7 @@ def _first(snapshot: Snapshot, operators: Sequence[OperatorState], names: Sequen
     """Return the first of some states that has elements, else the first that is there: one sink leaves another's state empty."""
     there = [(operator, name) for operator in operators for name in names if name in state_variants(snapshot, operator)]
     lists = [_list(snapshot, operator, name) for operator, name in there]
-    return next((found for found in lists if found.elements), lists[0] if lists else None)
+    return next((elements_list for elements_list in lists if elements_list.elements), lists[0] if lists else None)
 
 
 def _list(snapshot: Snapshot, operator: OperatorState, name: str) -> ListOfBytes:
@@ -188,18 +188,18 @@ def sink_connector(state: SinkState, name: str | None) -> SinkConnector | None:
     OptionError
         The connector is unknown, or the bytes fit several.
     """
-    known = sinks()
-    if name not in (None, RAW, *known):
-        raise OptionError(f"{spelled('connector', name)} is not one of {', '.join(map(repr, (*known, RAW)))}")
+    known_sinks = sinks()
+    if name not in (None, RAW, *known_sinks):
+        raise OptionError(f"{spelled('connector', name)} is not one of {', '.join(map(repr, (*known_sinks, RAW)))}")
     if name is not None:
-        return known.get(name)
+        return known_sinks.get(name)
     if not state.writers and not _has_committables(state):
         return None
-    fitting = [connector for connector in known.values() if fits(connector.name, partial(decoded_sink, state, connector))]
+    fitting = [connector for connector in known_sinks.values() if fits(connector.name, partial(decoded_sink, state, connector))]
     if len(fitting) > 1 and not any(_has_content(state, connector) for connector in fitting):
         return None
     if len(fitting) > 1:
-        names = " and ".join(repr(found.name) for found in fitting)
+        names = " and ".join(repr(connector.name) for connector in fitting)
         raise OptionError(f"{state.label}: the bytes of its sink fit the connectors {names}; name one by {spelled('connector')}")
     return fitting[0] if fitting else None
 
@@ -234,13 +234,13 @@ def decoded_sink(state: SinkState, connector: SinkConnector | None) -> list[Valu
 
 def _check_states(state: SinkState, connector: SinkConnector) -> None:
     """Refuse the state of another sink, by the names of its lists."""
-    for role, found in ((WRITER, state.writer), (COMMITTABLE, state.committer)):
-        own = connector.own_states.get(role)
+    for role, state_list in ((WRITER, state.writer), (COMMITTABLE, state.committer)):
+        own_name = connector.own_states.get(role)
         usual = WRITER_STATES if role == WRITER else (COMMITTER_STATE,)
-        if found is not None and found.name not in ((own,) if own is not None else usual):
+        if state_list is not None and state_list.name not in ((own_name,) if own_name is not None else usual):
             raise NotFoundError(
-                f"{state.label} has the state {found.name!r}. The sink {connector.name!r} does not have this state; "
-                f"expected {own or ' or '.join(map(repr, usual))}"
+                f"{state.label} has the state {state_list.name!r}. The sink {connector.name!r} does not have this state; "
+                f"expected {own_name or ' or '.join(map(repr, usual))}"
             )
 
 
@@ -253,12 +253,12 @@ def _rows(state: SinkState, connector: SinkConnector | None) -> Iterator[Values]
     if has_own_committers(state, connector):
         for subtask, element in state.committers:
             common = {ROLE: COMMITTABLE, SUBTASK: subtask, VERSION: element.version, RAW_BYTES: element.data}
-            where = f"{state.label}, subtask {subtask}, committable"
-            yield from [common | values for values in own_values(connector, element, where)]
+            context = f"{state.label}, subtask {subtask}, committable"
+            yield from [common | values for values in own_values(connector, element, context)]
         return
     for subtask, collector in state.collectors():
         for checkpoint in collector.checkpoints:
-            for request in (request for found in checkpoint.subtasks for request in found.requests):
+            for request in (request for subtask_state in checkpoint.subtasks for request in subtask_state.requests):
                 written = request.committable
                 values = committable_values(connector, written, f"{state.label}, subtask {subtask}, committable")
                 common = {ROLE: COMMITTABLE, SUBTASK: subtask, VERSION: written.version, RAW_BYTES: written.data}
@@ -277,19 +277,19 @@ def has_own_committers(state: SinkState, connector: SinkConnector | None) -> boo
     return False
 
 
-def own_values(connector: SinkConnector | None, element: Versioned, where: str) -> list[Values]:
+def own_values(connector: SinkConnector | None, element: Versioned, context: str) -> list[Values]:
     """Decode an element of the list of a sink's own committers."""
-    return connector.own_committer.read(element, where) if connector is not None and connector.own_committer else [{}]
+    return connector.own_committer.read(element, context) if connector is not None and connector.own_committer else [{}]
 
 
-def writer_values(connector: SinkConnector | None, element: Versioned, where: str) -> list[Values]:
+def writer_values(connector: SinkConnector | None, element: Versioned, context: str) -> list[Values]:
     """Decode an element of the writers' list."""
-    return connector.writer.read(element, where) if connector is not None else [{}]
+    return connector.writer.read(element, context) if connector is not None else [{}]
 
 
-def committable_values(connector: SinkConnector | None, committable: Versioned, where: str) -> Mapping[str, object]:
+def committable_values(connector: SinkConnector | None, committable: Versioned, context: str) -> Mapping[str, object]:
     """Decode a committable."""
-    return connector.committables.read(committable, where) if connector is not None else {}
+    return connector.committables.read(committable, context) if connector is not None else {}
 
 
 def sink_schema(connector: SinkConnector | None) -> pa.Schema:

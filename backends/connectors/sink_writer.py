@@ -119,20 +119,20 @@ def _checked(row: Values, write: Callable[[], T]) -> T:
     except StateProcessorError:
         raise
     except NO_VALUE as error:
-        shown = {name: value for name, value in row.items() if name not in (RAW_BYTES, VERSION) and value is not None}
-        raise InvalidRowError(f"state of a sink can't be written ({error}): {shown}") from None
+        values = {name: value for name, value in row.items() if name not in (RAW_BYTES, VERSION) and value is not None}
+        raise InvalidRowError(f"state of a sink can't be written ({error}): {values}") from None
 
 
 def _same(rows: Iterable[Values], values: Sequence[Any], names: Iterable[str]) -> bool:
     """Return whether rows have some values, in any order."""
-    shown = list(names)
-    left = [{name: given[name] for name in shown} for given in values]
+    columns = list(names)
+    remaining = [{name: values_of_row[name] for name in columns} for values_of_row in values]
     for row in rows:
-        wanted = {name: row[name] for name in shown}
-        if wanted not in left:
+        row_values = {name: row[name] for name in columns}
+        if row_values not in remaining:
             return False
-        left.remove(wanted)
-    return not left
+        remaining.remove(row_values)
+    return not remaining
 
 
 # Writers
@@ -147,11 +147,11 @@ def _writer_elements(connector: SinkConnector | None, rows: Sequence[Values], ba
     places: dict[tuple[int, Versioned | None], list[int]] = {}
     for place, (subtask, element) in enumerate(base.writers):
         places.setdefault((subtask, element), []).append(place)
-    found = []
+    placed = []
     for group in groups.values():
-        known = places.get((group[0][SUBTASK], _raw(group[0])), [])
-        found.append((group[0][SUBTASK], known.pop(0) if known else len(base.writers), group))
-    ordered = sorted(found, key=lambda element: element[:2])
+        positions = places.get((group[0][SUBTASK], _raw(group[0])), [])
+        placed.append((group[0][SUBTASK], positions.pop(0) if positions else len(base.writers), group))
+    ordered = sorted(placed, key=lambda element: element[:2])
     return [_writer_element(connector, group) for _, _, group in ordered]
 
 
@@ -160,14 +160,14 @@ def _writer_element(connector: SinkConnector | None, rows: list[Values]) -> Vers
     if connector is None:
         assert raw is not None  # _complete has seen to it
         return raw
-    where = f"writer of subtask {rows[0][SUBTASK]}"
+    context = f"writer of subtask {rows[0][SUBTASK]}"
     names = (*(f.name for f in connector.fields), CHECKPOINT)
     if raw is not None:
-        values = [dict.fromkeys(names) | given for given in writer_values(connector, raw, f"{where}, raw")]
+        values = [dict.fromkeys(names) | values_of_row for values_of_row in writer_values(connector, raw, f"{context}, raw")]
         if _same(rows, values, names):
             return raw
     written = _checked(rows[0], lambda: connector.writer.write(rows, rows[0][VERSION]))
-    writer_values(connector, written, where)  # refuse bytes that Flink can't read
+    writer_values(connector, written, context)  # refuse bytes that Flink can't read
     return written
 
 
@@ -178,9 +178,9 @@ def _collectors(
     connector: SinkConnector | None, rows: Sequence[Values], base: SinkState
 ) -> tuple[list[Versioned], Collection[Values]]:
     """Return the elements of the committers' list, and the values of the committables that are dropped."""
-    left: dict[tuple[int, int | None, Versioned | None], list[Values]] = {}
+    remaining: dict[tuple[int, int | None, Versioned | None], list[Values]] = {}
     for row in rows:
-        left.setdefault((row[SUBTASK], row[CHECKPOINT], _raw(row)), []).append(row)
+        remaining.setdefault((row[SUBTASK], row[CHECKPOINT], _raw(row)), []).append(row)
     dropped: list[Values] = []
 
     def kept(subtask: int, checkpoint: CheckpointCommittables) -> CheckpointCommittables:
@@ -188,9 +188,9 @@ def _collectors(
         for part in checkpoint.subtasks:
             requests = []
             for request in part.requests:
-                found = left.get((subtask, checkpoint.checkpoint_id, request.committable), [])
-                if found:
-                    requests.append(_request(connector, found.pop(0)))
+                rows_of_request = remaining.get((subtask, checkpoint.checkpoint_id, request.committable), [])
+                if rows_of_request:
+                    requests.append(_request(connector, rows_of_request.pop(0)))
                 else:
                     dropped.append(dict(committable_values(connector, request.committable, base.label)))
             subtasks.append(part.with_requests(requests))
@@ -200,7 +200,7 @@ def _collectors(
     for (subtask, element), (_, collector) in zip(base.committers, base.collectors(), strict=True):
         new = Collector(tuple(kept(subtask, checkpoint) for checkpoint in collector.checkpoints), collector.version)
         written.append(element if new == collector else COLLECTORS.write(new, element.version))
-    for (subtask, checkpoint_id, _), unknown in left.items():
+    for (subtask, checkpoint_id, _), unknown in remaining.items():
         if unknown:
             raise _added(f"of checkpoint {checkpoint_id}, subtask {subtask},")
     return written, dropped
@@ -217,17 +217,17 @@ def _own_elements(
     connector: SinkConnector | None, rows: Sequence[Values], base: SinkState
 ) -> tuple[list[Versioned], Collection[Values]]:
     """Return the elements of the list of a sink's own committers. Writers of such sinks do not remember committables."""
-    left: dict[tuple[int, Versioned | None], list[Values]] = {}
+    remaining: dict[tuple[int, Versioned | None], list[Values]] = {}
     for row in rows:
-        left.setdefault((row[SUBTASK], _raw(row)), []).append(row)
+        remaining.setdefault((row[SUBTASK], _raw(row)), []).append(row)
     written = []
     for subtask, element in base.committers:
         values = own_values(connector, element, f"{base.label}, subtask {subtask}, committable")
-        given = left.get((subtask, element), [])
-        group, given[:] = given[: len(values)], given[len(values) :]
+        own_rows = remaining.get((subtask, element), [])
+        group, own_rows[:] = own_rows[: len(values)], own_rows[len(values) :]
         if new := _own_element(connector, element, group, values):
             written.append(new)
-    for (subtask, _), unknown in left.items():
+    for (subtask, _), unknown in remaining.items():
         if unknown:
             raise _added(f"of subtask {subtask}")
     return written, ()
@@ -258,8 +258,8 @@ def _request(connector: SinkConnector | None, row: Values) -> Request:
     written = raw
     if connector is not None:
         names = tuple(f.name for f in connector.fields)
-        where = f"committable of subtask {row[SUBTASK]}"
-        if not _same([row], [connector.committables.read(raw, f"{where}, raw")], names):
+        context = f"committable of subtask {row[SUBTASK]}"
+        if not _same([row], [connector.committables.read(raw, f"{context}, raw")], names):
             written = _checked(row, lambda: connector.committables.write(row, raw.version))
-            connector.committables.read(written, where)
+            connector.committables.read(written, context)
     return Request(written, row[RETRIES] or 0, status)

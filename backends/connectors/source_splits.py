@@ -61,7 +61,7 @@ class CoordinatorState:
     rest: bytes = field(default=b"", repr=False)
 
     @classmethod
-    def read(cls, data: bytes, where: str) -> CoordinatorState:
+    def read(cls, data: bytes, context: str) -> CoordinatorState:
         """Decode the state of a coordinator.
 
         Raises
@@ -71,9 +71,9 @@ class CoordinatorState:
         CorruptSnapshotError
             Another kind of coordinator wrote the state.
         """
-        source = DataInput(data, where)
+        source = DataInput(data, context)
         serde = source.read_int()
-        COORDINATOR_STATE.check(serde, where, 0)
+        COORDINATOR_STATE.check(serde, context, 0)
         enumerator = Versioned.read(source)
         if serde != _FIRST_SERDE and not source.at_end():
             raise source.corrupt(f"{source.remaining} bytes are left over behind the enumerator's state")
@@ -111,8 +111,8 @@ def source_state(snapshot: Snapshot, operator: OperatorState) -> SourceState:
         raise NotFoundError(f"{label} does not have splits; expected a state {READER_STATE!r} or the state of a coordinator")
     coordinator = None
     if operator.coordinator_state is not None:
-        where = f"{label}, state of the coordinator"
-        coordinator = CoordinatorState.read(bytes(operator.coordinator_state.data), where)
+        context = f"{label}, state of the coordinator"
+        coordinator = CoordinatorState.read(bytes(operator.coordinator_state.data), context)
     splits = tuple(versioned_elements(snapshot, operator, READER_STATE)) if has_readers else ()
     return SourceState(label, splits, coordinator)
 
@@ -146,8 +146,8 @@ def read_source_splits(snapshot: Snapshot, operator: OperatorState, connector: s
     known_sources = sources()
     by_consumer = consumers()
     if connector not in (None, RAW, *by_consumer, *known_sources):
-        known = ", ".join(map(repr, (*known_sources, *by_consumer, RAW)))
-        raise OptionError(f"{spelled('connector', connector)} is not one of {known}")
+        connectors = ", ".join(map(repr, (*known_sources, *by_consumer, RAW)))
+        raise OptionError(f"{spelled('connector', connector)} is not one of {connectors}")
     states = state_variants(snapshot, operator)
     for name, (consumer, successor) in by_consumer.items():
         if connector == name or (connector is None and consumer.state in states and READER_STATE not in states):
@@ -185,12 +185,12 @@ def recognized(state: SourceState) -> Connector | None:
     OptionError
         There are several.
     """
-    found = fitting(state)
-    if len(found) > 1:
-        names = " and ".join(repr(connector.name) for connector in found)
+    candidates = fitting(state)
+    if len(candidates) > 1:
+        names = " and ".join(repr(connector.name) for connector in candidates)
         naming = f"name one by {spelled('connector')}"
         raise OptionError(f"{state.label}: the bytes of its splits fit the connectors {names}; {naming}")
-    return found[0] if found else None
+    return candidates[0] if candidates else None
 
 
 def fitting(state: SourceState) -> list[Connector]:
@@ -250,21 +250,21 @@ def _consumer_table(snapshot: Snapshot, operator: OperatorState, consumer: Consu
         raise NotFoundError(
             f"{operator_label(operator)} lacks the state {consumer.state!r}; every {consumer.what} has this state"
         )
-    where = f"{operator_label(operator)}: state {consumer.state!r}"
+    context = f"{operator_label(operator)}: state {consumer.state!r}"
     elements = list_elements(snapshot, operator, consumer.state)
-    with c.naming_foreign_code(where, successor.splits, first=consumer.values):
-        rows = [_row(_partition(consumer, element, where), subtask, c.ASSIGNED, None) for subtask, element in elements]
+    with c.naming_foreign_code(context, successor.splits, first=consumer.values):
+        rows = [_row(_partition(consumer, element, context), subtask, c.ASSIGNED, None) for subtask, element in elements]
     return _table(rows, successor.fields)
 
 
-def _partition(consumer: Consumer, element: Any, where: str) -> Values:
+def _partition(consumer: Consumer, element: Any, context: str) -> Values:
     """Return the row of an element of a consumer's list state."""
     try:
         return consumer.values(element)
     except (KeyError, TypeError) as error:
         if is_foreign(consumer.values):
             raise
-        raise CorruptSnapshotError(f"{where} expected a partition, found {element!r}") from error
+        raise CorruptSnapshotError(f"{context} expected a partition, found {element!r}") from error
 
 
 def splits_schema(fields: Sequence[pa.Field]) -> pa.Schema:

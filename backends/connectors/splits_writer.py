@@ -71,15 +71,15 @@ def written_source(rows: Sequence[Values], base: SourceState | None = None, conn
 
 def _connector(base: SourceState | None, name: str | None) -> Connector:
     known_sources = sources()
-    known = ", ".join(map(repr, known_sources))
+    connectors = ", ".join(map(repr, known_sources))
     if name is not None and name not in known_sources:
-        raise OptionError(f"{spelled('connector', name)}: splits are written for {known}")
+        raise OptionError(f"{spelled('connector', name)}: splits are written for {connectors}")
     if name is not None:
         return known_sources[name]
-    found = recognized(base) if base is not None else None
-    if found is None:
-        raise OptionError(f"name the connector of these splits by {spelled('connector')}: one of {known}")
-    return found
+    connector = recognized(base) if base is not None else None
+    if connector is None:
+        raise OptionError(f"name the connector of these splits by {spelled('connector')}: one of {connectors}")
+    return connector
 
 
 def _complete(connector: Connector, row: Values, number: int) -> Values:
@@ -121,8 +121,8 @@ def _checked(row: Values, write: Any) -> Any:
     try:
         return write()
     except NO_VALUE as error:
-        shown = {n: v for n, v in row.items() if n not in (RAW_BYTES, VERSION)}
-        raise InvalidRowError(f"split {row[c.SPLIT_ID]!r} can't be written ({error}): {shown}") from None
+        values = {n: v for n, v in row.items() if n not in (RAW_BYTES, VERSION)}
+        raise InvalidRowError(f"split {row[c.SPLIT_ID]!r} can't be written ({error}): {values}") from None
 
 
 def _reader_split(connector: Connector, row: Values) -> Versioned:
@@ -135,8 +135,8 @@ def _reader_split(connector: Connector, row: Values) -> Versioned:
     written = connector.splits.write(row, version)
     stored = connector.splits.read(written, label)  # refuses bytes that Flink can't read
     for name in (field.name for field in connector.fields):
-        given, value = row.get(name), stored.get(name)
-        if given is not None and (value is None or (isinstance(value, int | float) and given != value)):
+        cell, value = row.get(name), stored.get(name)
+        if cell is not None and (value is None or (isinstance(value, int | float) and cell != value)):
             raise InvalidRowError(
                 f"{label}: {name!r} is {row[name]!r}, version {written.version} of the {connector.splits.what} has {value!r}; "
                 f"set {VERSION!r} and {RAW_BYTES!r} to null for the newest version, or {name!r} to {value!r}"
@@ -177,8 +177,8 @@ def _check_kept(connector: Connector, state: EnumeratorState, written: Versioned
     """Refuse waiting splits that the connector's state of the enumerator does not have."""
     waiting = [split.values for split in state.splits if split.subtask is None]
     stored = connector.enumerator.read(written, "state of the enumerator").splits if waiting else ()
-    kept = {_identity(split.values) for split in stored}
-    lost = [values[c.SPLIT_ID] for values in waiting if _identity(values) not in kept]
+    enumerated = {_identity(split.values) for split in stored}
+    lost = [values[c.SPLIT_ID] for values in waiting if _identity(values) not in enumerated]
     if lost:
         raise InvalidRowError(
             f"split {lost[0]!r} has no {SUBTASK!r}, and the enumerator of {connector.name!r} does not keep splits that wait; "
@@ -188,11 +188,11 @@ def _check_kept(connector: Connector, state: EnumeratorState, written: Versioned
 
 def _enumerated(connector: Connector, rows: Sequence[Values], old: EnumeratorState) -> tuple[EnumeratedSplit, ...]:
     """Return the splits that the enumerator keeps, in their old order; new splits come last."""
-    known = {_identity(s.values): (place, s) for place, s in enumerate(old.splits)}
-    found: list[tuple[int, EnumeratedSplit]] = []
+    by_identity = {_identity(s.values): (place, s) for place, s in enumerate(old.splits)}
+    placed: list[tuple[int, EnumeratedSplit]] = []
     for row in rows:
         held = row[SUBTASK] is not None
-        place, before = known.get(_identity(row), (len(known), None))
+        place, before = by_identity.get(_identity(row), (len(by_identity), None))
         if held and not connector.keeps_assigned:
             continue
         assignment = row[ASSIGNMENT] or c.UNASSIGNED
@@ -201,8 +201,8 @@ def _enumerated(connector: Connector, rows: Sequence[Values], old: EnumeratorSta
         # The enumerator keeps the offset at the time of the assignment.
         values = before.values if before is not None and held else row
         subtask = row[SUBTASK] if before is None or before.subtask is not None else None
-        found.append((place, EnumeratedSplit(values, assignment, subtask, before.split if before is not None else None)))
-    return tuple(split for _, split in sorted(found, key=lambda pair: pair[0]))
+        placed.append((place, EnumeratedSplit(values, assignment, subtask, before.split if before is not None else None)))
+    return tuple(split for _, split in sorted(placed, key=lambda pair: pair[0]))
 
 
 def _identity(values: Values) -> tuple[Any, Any]:

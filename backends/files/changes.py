@@ -66,11 +66,15 @@ class FileSink:
         WriteError
             As for :meth:`write`.
         """
-        storage, one, other = self._storage, Location.parse(source.path), Location.parse(self._path)
-        if one.is_local and other.is_local:
+        storage, source_location, target_location = self._storage, Location.parse(source.path), Location.parse(self._path)
+        if source_location.is_local and target_location.is_local:
             with storage_errors(self._path, doing="written", kind=WriteError):
-                shutil.copyfile(one.path, other.path)
-        elif source.size <= _LARGEST_COPY and one.scheme in _OBJECT_STORES and source.storage.is_alike(storage, one, other):
+                shutil.copyfile(source_location.path, target_location.path)
+        elif (
+            source.size <= _LARGEST_COPY
+            and source_location.scheme in _OBJECT_STORES
+            and source.storage.is_alike(storage, source_location, target_location)
+        ):
             inner = storage.filesystem(source.path)[1]
             storage.call(self._path, lambda filesystem, target: filesystem.copy_file(inner, target), "written", WriteError)
         else:

@@ -87,10 +87,10 @@ class ClaimedSavepoint:
         ForbiddenPathError
             A link leads out of the permitted places.
         """
-        found = self._found
-        if found is None or not self._has(found[0], name, size):
-            found = self._found = self._search(name, size, context)
-        directory, place = found
+        candidate = self._found
+        if candidate is None or not self._has(candidate[0], name, size):
+            candidate = self._found = self._search(name, size, context)
+        directory, place = candidate
         file = directory.joined(name)
         self._boundaries.check_real(file, place, name, context)
         return str(file)
@@ -100,11 +100,11 @@ class ClaimedSavepoint:
         for rank in self._ranks() if "/" not in name else ():
             holding = [candidate for candidate in rank if self._has(candidate[0], name, size)]
             if len(holding) > 1:
-                one, other = (str(directory) for directory, _ in holding[:2])
+                first, second = (str(directory) for directory, _ in holding[:2])
                 raise MissingFileError(
                     f"{of}{name} ({size} bytes) is a file of the savepoint that the job claimed (Flink's bug {BUG}).\n"
-                    f"Two directories have this file: {one} and {other}.\n"
-                    f"Pass the directory of the savepoint: {spelled('allow_paths', [one])}, or the other one"
+                    f"Two directories have this file: {first} and {second}.\n"
+                    f"Pass the directory of the savepoint: {spelled('allow_paths', [first])}, or the other one"
                 )
             if holding:
                 return holding[0]

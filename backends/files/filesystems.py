@@ -84,12 +84,12 @@ def _settings(scheme: str) -> list[str]:
 
 def _of_bucket(bucket: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that apply to a bucket."""
-    found = {name: value for name, value in options.items() if not name.startswith(BUCKET_SETTINGS)}
+    settings = {name: value for name, value in options.items() if not name.startswith(BUCKET_SETTINGS)}
     for name, value in options.items():
         place, _, setting = name.rpartition(".")
         if place == BUCKET_SETTINGS + bucket.rpartition("@")[2]:
-            found[setting] = value
-    return found
+            settings[setting] = value
+    return settings
 
 
 def _s3(bucket: str, options: dict[str, Any]) -> pafs.FileSystem:

@@ -116,8 +116,8 @@ def refuse_undecodable(path: str) -> None:
     try:
         path.encode()
     except UnicodeEncodeError:
-        shown = os.fsencode(path).decode("utf-8", "backslashreplace")
-        raise MissingFileError(f"{shown} cannot be listed: its name is not UTF-8, so tables cannot hold it; rename it") from None
+        text = os.fsencode(path).decode("utf-8", "backslashreplace")
+        raise MissingFileError(f"{text} cannot be listed: its name is not UTF-8, so tables cannot hold it; rename it") from None
 
 
 def is_within(inner: str, outer: str) -> bool:

@@ -211,16 +211,16 @@ class _Reading(Generic[_Item, _Result]):
 
     def results(self, number: int) -> Iterator[_Result]:
         """Yield the results of a part, and raise its error."""
-        taken = 0
+        yielded = 0
         while self._process == os.getpid():
             waiting = self._await(number)
             if waiting is None:
                 break
             if not waiting:
                 return
-            taken += 1
+            yielded += 1
             yield self._pop(waiting)
-        yield from islice(self._read(self._parts[number]), taken, None)  # the threads are gone, in a fork for instance
+        yield from islice(self._read(self._parts[number]), yielded, None)  # the threads are gone, in a fork for instance
 
     def cancel(self) -> None:
         """End the threads soon, without waiting for a lock: Python may call it inside the code that has the lock."""

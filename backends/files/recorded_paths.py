@@ -110,11 +110,11 @@ class Boundaries:
 
         The location has the credentials and settings of the place; both come from the user.
         """
-        where = storage_and_parts(recorded)
+        recorded_parts = storage_and_parts(recorded)
         for root in (*self._whole, *self._beside):
             prefix = storage_and_parts(root)
-            within = where[: len(prefix)] == prefix
-            if within and (root in self._whole or is_below_checkpoint_directory(where[len(prefix) :])):
+            within = recorded_parts[: len(prefix)] == prefix
+            if within and (root in self._whole or is_below_checkpoint_directory(recorded_parts[len(prefix) :])):
                 return root._replace(path=recorded.path), root
         return None
 

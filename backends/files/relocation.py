@@ -103,11 +103,11 @@ class Relocation:
             A file of a claimed savepoint is not found, or is in two places.
         """
         base = Location.parse(self.base_dir)
-        found = joined(base, [path], path, context)
-        if path in self.reused and not self.storage.is_file(str(found)):
+        location = joined(base, [path], path, context)
+        if path in self.reused and not self.storage.is_file(str(location)):
             return self._claimed.locate(path, size, context)
-        self._boundaries.check_real(found, base, path, context)
-        return str(found)
+        self._boundaries.check_real(location, base, path, context)
+        return str(location)
 
     def locate(self, recorded: str, size: int = 0, context: str = "") -> str:
         """Return the current path of a file that is recorded with an absolute path.
@@ -131,13 +131,13 @@ class Relocation:
             The path is not a valid file name.
         """
         location = recorded_location(recorded, context)
-        where = storage_and_parts(location)
-        mapped = self._mapped(where, recorded, context)
+        recorded_parts = storage_and_parts(location)
+        mapped = self._mapped(recorded_parts, recorded, context)
         if mapped is not None:
             return mapped
         permitted = self._boundaries.permitted(location)
         tried: dict[str, int | None] = {}
-        for candidate, root, replaced in self._candidates(where, permitted, recorded, context):
+        for candidate, root, replaced in self._candidates(recorded_parts, permitted, recorded, context):
             path = str(candidate)
             if path in tried:
                 continue
@@ -146,7 +146,7 @@ class Relocation:
                 continue
             self._boundaries.check_real(candidate, root, recorded, context)
             if replaced is None:
-                self._unmoved.add(where[:-1])
+                self._unmoved.add(recorded_parts[:-1])
             elif self._deduced.get(replaced) != root:
                 self._deduced = _longest_first({**self._deduced, replaced: root})
             return path
@@ -156,11 +156,11 @@ class Relocation:
                 raise MissingFileError(incomplete(f"{prefix}{path}", actual, size))
         raise self._not_found(f"{prefix}{recorded} ({size} bytes) is missing.\n", location, is_permitted=permitted is not None)
 
-    def _mapped(self, where: tuple[str, ...], recorded: str, context: str) -> str | None:
+    def _mapped(self, recorded_parts: tuple[str, ...], recorded: str, context: str) -> str | None:
         """Return the path from ``path_mapping``; ``None`` if no prefix matches."""
         for old, new in self._mapping.items():
-            if where[: len(old)] == old:
-                mapped = joined(new, where[len(old) :], recorded, context)
+            if recorded_parts[: len(old)] == old:
+                mapped = joined(new, recorded_parts[len(old) :], recorded, context)
                 if self.storage.is_file(str(mapped)):
                     self._boundaries.check_real(mapped, new, recorded, context)
                     return str(mapped)
@@ -171,16 +171,16 @@ class Relocation:
         return None
 
     def _candidates(
-        self, where: tuple[str, ...], permitted: tuple[Location, Location] | None, recorded: str, context: str
+        self, recorded_parts: tuple[str, ...], permitted: tuple[Location, Location] | None, recorded: str, context: str
     ) -> Iterator[tuple[Location, Location, tuple[str, ...] | None]]:
         """Yield possible locations, the place that contains each, and the recorded prefix that the place replaces, if any."""
         for old, base in self._deduced.items():
-            if where[: len(old)] == old:
-                yield joined(base, where[len(old) :], recorded, context), base, old
-        if permitted is not None and where[:-1] in self._unmoved:
+            if recorded_parts[: len(old)] == old:
+                yield joined(base, recorded_parts[len(old) :], recorded, context), base, old
+        if permitted is not None and recorded_parts[:-1] in self._unmoved:
             yield *permitted, None
-        for old, base in self._nearby(where):
-            yield joined(base, where[len(old) :], recorded, context), base, old
+        for old, base in self._nearby(recorded_parts):
+            yield joined(base, recorded_parts[len(old) :], recorded, context), base, old
         if permitted is not None:
             yield *permitted, None
 
@@ -197,15 +197,15 @@ class Relocation:
             f"If you trust the snapshot, pass {spelled('allow_paths', directory)} or, if its files are elsewhere now, {mapping}"
         )
 
-    def _nearby(self, where: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Location]]:
+    def _nearby(self, recorded_parts: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Location]]:
         """Yield recorded prefixes, and directories that may replace them."""
         directory = Location.parse(self.base_dir)
         shortest = 1
         for _ in range(_ANCESTORS):
             any_name = shortest == 1 or self._boundaries.permitted(directory) is not None
-            for start in range(1, len(where) - shortest + 1):
-                if any_name or is_below_checkpoint_directory(where[start:]):
-                    yield where[:start], directory
+            for start in range(1, len(recorded_parts) - shortest + 1):
+                if any_name or is_below_checkpoint_directory(recorded_parts[start:]):
+                    yield recorded_parts[:start], directory
             if directory.parent == directory:
                 return
             directory, shortest = directory.parent, 2  # in a parent, a file name alone may belong to another job

@@ -116,13 +116,13 @@ class Scratch:
                 raise
             raise OptionError(f"{self.root} is a link or a file, not a directory. {_OWN_DIRECTORY}") from None
         try:
-            found = os.fstat(descriptor)
+            status = os.fstat(descriptor)
             names = os.listdir(descriptor)
         finally:
             os.close(descriptor)
-        if found.st_uid != os.getuid():
+        if status.st_uid != os.getuid():
             raise OptionError(f"{self.root} belongs to another user. {_OWN_DIRECTORY}")
-        mode = stat.S_IMODE(found.st_mode)
+        mode = stat.S_IMODE(status.st_mode)
         if mode & 0o077:
             raise OptionError(f"{self.root} has mode {mode:04o}, so other users can access it; expected 0700. {_OWN_DIRECTORY}")
         if names and _LOCK not in names:

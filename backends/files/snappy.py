@@ -15,7 +15,7 @@ _UNCOMPRESSED: Final = 0x01
 _CHECKSUM: Final = 4
 
 
-def decompress(data: memoryview | bytes, where: str) -> npt.NDArray[np.uint8]:
+def decompress(data: memoryview | bytes, context: str) -> npt.NDArray[np.uint8]:
     """Decompress one framed stream, or several concatenated streams.
 
     Raises
@@ -28,12 +28,12 @@ def decompress(data: memoryview | bytes, where: str) -> npt.NDArray[np.uint8]:
     try:
         output: npt.NDArray[np.uint8] = np.frombuffer(memoryview(cramjam.snappy.decompress(data)), dtype=np.uint8)
     except (cramjam.DecompressionError, OSError) as e:
-        raise CorruptSnapshotError(f"{where}: not a snappy stream: {e}") from None
+        raise CorruptSnapshotError(f"{context}: not a snappy stream: {e}") from None
     output.flags.writeable = False
     return output
 
 
-def chunk_positions(data: memoryview | bytes, where: str) -> dict[int, int]:
+def chunk_positions(data: memoryview | bytes, context: str) -> dict[int, int]:
     """Map each chunk's offset in a framed stream to the offset of its content in the decompressed data."""
     view = memoryview(data)
     positions: dict[int, int] = {}
@@ -41,11 +41,11 @@ def chunk_positions(data: memoryview | bytes, where: str) -> dict[int, int]:
     while offset < len(view):
         positions[offset] = plain
         if offset + 4 > len(view):
-            raise CorruptSnapshotError(f"{where}, offset {offset}: a snappy chunk is cut off")
+            raise CorruptSnapshotError(f"{context}, offset {offset}: a snappy chunk is cut off")
         kind, size = view[offset], int.from_bytes(view[offset + 1 : offset + 4], "little")
         body = view[offset + 4 : offset + 4 + size]
         if len(body) < size:
-            raise CorruptSnapshotError(f"{where}, offset {offset}: a snappy chunk of {size} bytes is cut off")
+            raise CorruptSnapshotError(f"{context}, offset {offset}: a snappy chunk of {size} bytes is cut off")
         if kind == _COMPRESSED:
             plain += _plain_length(body[_CHECKSUM:])
         elif kind == _UNCOMPRESSED:

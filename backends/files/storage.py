@@ -71,14 +71,14 @@ class _Info:
     @classmethod
     def of_local(cls, path: str) -> _Info:
         try:
-            found = os.stat(path)
+            status = os.stat(path)
         except OSError as error:
             if error.errno in _ABSENT:
                 return cls(_NOT_FOUND)
             raise
-        is_file, is_directory = stat.S_ISREG(found.st_mode), stat.S_ISDIR(found.st_mode)
+        is_file, is_directory = stat.S_ISREG(status.st_mode), stat.S_ISDIR(status.st_mode)
         kind = _FILE if is_file else _DIRECTORY if is_directory else _OTHER
-        return cls(kind, found.st_size if is_file else 0, found.st_mtime_ns)
+        return cls(kind, status.st_size if is_file else 0, status.st_mtime_ns)
 
 
 def _ask(location: Location, call: Callable[[], _T]) -> _T:
@@ -187,10 +187,14 @@ class Storage:
         """All settings, to compare them: what was opened with some credentials is not used with others."""
         return repr((sorted(self.options.items()), sorted(self._queries.items())))
 
-    def is_alike(self, other: Storage, one: Location, location: Location) -> bool:
+    def is_alike(self, storage: Storage, location_here: Location, location: Location) -> bool:
         """Return whether a location here and a location of another object are in the same storage, with the same settings."""
-        same = (one.scheme, one.authority) == (location.scheme, location.authority)
-        return same and self.options == other.options and self._queries.get(one.scheme) == other._queries.get(one.scheme)
+        same = (location_here.scheme, location_here.authority) == (location.scheme, location.authority)
+        return (
+            same
+            and self.options == storage.options
+            and self._queries.get(location_here.scheme) == storage._queries.get(location_here.scheme)
+        )
 
     @staticmethod
     def _path_in(location: Location) -> str:
@@ -204,9 +208,9 @@ class Storage:
         with storage_errors(str(location), context):
             if location.is_local:
                 return LocalFile(location.path)
-            found = self._found.pop(str(location), None)
-            if found is not None:
-                return found
+            opened = self._found.pop(str(location), None)
+            if opened is not None:
+                return opened
             return RemoteFile(*self.filesystem(path))
 
     def read_all(self, path: str | os.PathLike[str], context: str = "") -> memoryview:

@@ -55,8 +55,8 @@ def what_to_do(scheme: str, error: str = "") -> str:
     error
         The text of the error of the storage's client.
     """
-    found = next((advice for words, advice in _BY_ERROR if re.search(words, error)), "") or _BY_SCHEME.get(scheme, "")
-    return "; " + found.format(storage_options=spelled("storage_options")) if found else ""
+    advice = next((advice for words, advice in _BY_ERROR if re.search(words, error)), "") or _BY_SCHEME.get(scheme, "")
+    return "; " + advice.format(storage_options=spelled("storage_options")) if advice else ""
 
 
 def unknown_scheme(scheme: str) -> str:
@@ -67,17 +67,17 @@ def unknown_scheme(scheme: str) -> str:
     return f"; known are local paths, {', '.join(f'{name}://' for name in _BY_SCHEME)} and schemes of installed fsspec packages"
 
 
-def unknown_setting(error: str, known: Iterable[str]) -> str:
+def unknown_setting(error: str, settings: Iterable[str]) -> str:
     """Return a message about the settings of a file system, from the error of its constructor.
 
     Parameters
     ----------
     error
         The text of the ``TypeError``, which quotes the setting.
-    known
+    settings
         The settings of the file system.
     """
-    names = sorted(known)
+    names = sorted(settings)
     quoted = re.search(r"unexpected keyword argument '(\w+)'", error)
     if quoted is None:
         return f"{spelled('storage_options')}: settings of its file system are missing or unknown ({error})"

@@ -120,21 +120,21 @@ class CanonicalSource(KeyGroupFile):
                 table = np.empty((_TABLE_ROWS, framing.ENTRY_FIELDS), dtype=np.int64)
                 framing.index_canonical(buffer, base, end, bounds, states, state_id, self._prefix, _LARGE, walk, table)
                 status = int(walk[framing.STATUS])
-                found = table[: walk[framing.FOUND]]
-                entries = found[:-1] if status == framing.LARGE else found
+                entries_of_window = table[: walk[framing.FOUND]]
+                entries = entries_of_window[:-1] if status == framing.LARGE else entries_of_window
                 if len(entries):
                     yield buffer, origin + base, entries
             if status == framing.DONE:
                 return
             if status == framing.LARGE:
-                key, _, value, behind, key_group = found[-1].tolist()
+                key, _, value, behind, key_group = entries_of_window[-1].tolist()
                 yield LargeEntry(source.read, origin, base + key, base + value, base + behind, key_group)
                 size = self._window
                 continue
             if status != framing.MORE_INPUT or base + len(buffer) >= end:
                 key_group = int(bounds[walk[framing.BLOCK], 2])
-                where = self.at(origin + int(walk[framing.POSITION]))
-                raise CorruptSnapshotError(f"{where}, key group {key_group}: {_FRAMING_PROBLEMS[status]}")
+                place = self.at(origin + int(walk[framing.POSITION]))
+                raise CorruptSnapshotError(f"{place}, key group {key_group}: {_FRAMING_PROBLEMS[status]}")
             size = max(self._window, int(walk[framing.NEEDED]))
 
 

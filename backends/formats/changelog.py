@@ -84,15 +84,15 @@ class ChangelogSource(KeyedStateSource):
         """Return the same changes above other sources of the materialized parts."""
         return ChangelogSource(self.handle, materialized, self.log, self.header, self.context, self._snapshot)
 
-    def has_materialized_files_of(self, other: ChangelogSource) -> bool:
+    def has_materialized_files_of(self, source: ChangelogSource) -> bool:
         """Return whether the materialized parts of both sources are the same files, at the same places."""
-        if self.handle.materialized != other.handle.materialized:
+        if self.handle.materialized != source.handle.materialized:
             return False
-        places, others = (
+        places, places_of_source = (
             [source._snapshot.place(stream, source.context) for stream in streams_in_files(source.handle.materialized)]
-            for source in (self, other)
+            for source in (self, source)
         )
-        return places == others
+        return places == places_of_source
 
     def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[EntryRun]:
         groups = self.handle.key_groups.intersect(key_groups)
@@ -100,9 +100,9 @@ class ChangelogSource(KeyedStateSource):
         for unchanged in _between(groups, changed):
             for source in self.materialized:
                 yield from source.runs(state.name, unchanged, keys)
-        where = f"{self.context}, state {state.name!r}, changelog"
-        wanted = None if state.is_timer else keys
-        yield FramedRun(state, where, (self._replayed(state, key_group, wanted) for key_group in changed)).of_keys(keys)
+        context = f"{self.context}, state {state.name!r}, changelog"
+        keys_of_values = None if state.is_timer else keys
+        yield FramedRun(state, context, (self._replayed(state, key_group, keys_of_values) for key_group in changed)).of_keys(keys)
 
     def scan(self, request: ScanRequest) -> Iterator[pa.RecordBatch]:
         """Yield the entries of a state as the columns of framed entries; rows of the heap have whole maps."""
@@ -117,15 +117,20 @@ class ChangelogSource(KeyedStateSource):
     def _replayed(self, state: KeyedDescription, key_group: int, keys: SerializedKeys | None) -> Block:
         """Return the framed entries of a key group after all changes; only for ``keys`` if given."""
         pieces = Pieces(state)
-        wanted = None if keys is None else frozenset(keys)
+        serialized_keys = None if keys is None else frozenset(keys)
         entries: dict[Scope, Value] = {}
         for source in self.materialized:
             for run in source.runs(state.name, h.KeyGroupRange(key_group, key_group), keys):
                 entries.update(pieces.of_run(run))
         for change in self.log.of(state.name)[key_group]:
-            if wanted is None or pieces.key_of(change) in wanted:
+            if serialized_keys is None or pieces.key_of(change) in serialized_keys:
                 apply_change(change, pieces, entries)
-        framed = [e for scope, v in entries.items() if wanted is None or scope[0] in wanted for e in pieces.framed(scope, v)]
+        framed = [
+            e
+            for scope, v in entries.items()
+            if serialized_keys is None or scope[0] in serialized_keys
+            for e in pieces.framed(scope, v)
+        ]
         sizes = np.fromiter((len(part) for entry in framed for part in entry), np.int64, 2 * len(framed))
         bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
         table = np.empty((len(framed), framing.ENTRY_FIELDS), dtype=np.int64)

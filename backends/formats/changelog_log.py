@@ -102,8 +102,8 @@ def read_log(snapshot: Snapshot, handle: h.ChangelogStateBackendHandle, context:
     log = ChangeLog()
     for part in handle.changes:
         names: dict[int, str] = {}  # each writer has its own state ids, and each part announces them
-        for change, where in _state_changes(snapshot, part, context):
-            source = DataInput(change.data, where, flink_major=snapshot.flink_major)
+        for change, place in _state_changes(snapshot, part, context):
+            source = DataInput(change.data, place, flink_major=snapshot.flink_major)
             operation = source.read_byte()
             if change.key_group == _METADATA_GROUP:
                 _announce(source, log, names)
@@ -113,7 +113,7 @@ def read_log(snapshot: Snapshot, handle: h.ChangelogStateBackendHandle, context:
                     raise source.corrupt(f"a change of the unknown state id {state_id}")
                 by_group = log.changes.setdefault(names[state_id], {})
                 payload = source.data[source.position :]
-                by_group.setdefault(change.key_group, []).append(Change(operation, payload, where))
+                by_group.setdefault(change.key_group, []).append(Change(operation, payload, place))
     return log
 
 
@@ -142,10 +142,10 @@ def changelog_header(
 
 
 def _unread(meta: state_headers.StateMetaInfo, reason: str) -> state_headers.StateMetaInfo:
-    left: dict[str, TypeSerializerSnapshot] = {
+    unread_serializers: dict[str, TypeSerializerSnapshot] = {
         role: UnreadSnapshot(s.class_name, s.version, None, reason) for role, s in meta.serializers.items()
     }
-    return replace(meta, serializers=left)
+    return replace(meta, serializers=unread_serializers)
 
 
 def _check_same_type(old: state_headers.StateMetaInfo, new: state_headers.StateMetaInfo, context: str) -> None:
@@ -191,19 +191,19 @@ def _state_changes(snapshot: Snapshot, part: h.ChangelogStateHandle, context: st
 def _file_content(snapshot: Snapshot, handle: h.StreamStateHandle, context: str) -> tuple[memoryview, str]:
     """Read and decompress the content of a log file after its flag byte; the recorded length excludes that byte."""
     stream = snapshot.open(handle, f"{context}, changelog")
-    where = f"{context}, {stream.describe()}"
+    location = f"{context}, {stream.describe()}"
     if isinstance(handle, (h.FileStateHandle, h.RelativeFileStateHandle)):
         assert stream.path is not None
         data = snapshot.storage.read_all(stream.path, context)
         if len(data) < stream.size:
-            raise MissingFileError(incomplete(where, len(data), stream.size))
+            raise MissingFileError(incomplete(location, len(data), stream.size))
     else:
         data = stream.read()
-    source = DataInput(data, where)
+    source = DataInput(data, location)
     flag = source.read_unsigned_byte()
     if flag not in _COMPRESSED:
         raise source.corrupt(f"expected a compression flag, found {flag}", 0)
-    return (snappy.decompress(data[1:], where).data if _COMPRESSED[flag] else data[1:]), where
+    return (snappy.decompress(data[1:], location).data if _COMPRESSED[flag] else data[1:]), location
 
 
 def _change_set(source: DataInput) -> Iterator[tuple[h.StateChange, str]]:
@@ -211,9 +211,9 @@ def _change_set(source: DataInput) -> Iterator[tuple[h.StateChange, str]]:
         count = source.read_count("changes", 4)
         key_group = source.read_int()
         for _ in range(count):
-            where = f"{source.source}, change at {source.position}"
+            place = f"{source.source}, change at {source.position}"
             size = source.read_count("bytes of a change")
-            yield h.StateChange(key_group, source.read_bytes(size, "change")), where
+            yield h.StateChange(key_group, source.read_bytes(size, "change")), place
 
 
 # The type of the keys of a changelog that was never materialized. Such a checkpoint stores the serializers of namespaces and

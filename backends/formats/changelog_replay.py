@@ -126,24 +126,24 @@ class Pieces:
                     self._take_unframed(section, run.where, entries)
         return entries
 
-    def _take_framed(self, block: Block, where: str, entries: dict[Scope, Value]) -> None:
+    def _take_framed(self, block: Block, context: str, entries: dict[Scope, Value]) -> None:
         buffer, _, table = block
         data = buffer.data
         for begin, middle, value_begin, end, _ in table.tolist():
             if self.state.is_timer:
                 entries[bytes(data[begin:middle]), b""] = None
                 continue
-            in_key = DataInput(data, where, begin, middle)
+            in_key = DataInput(data, context, begin, middle)
             scope = self.framed_scope(in_key)
             if self.state.kind == MAP:
                 entries.setdefault(scope, {})[bytes(data[in_key.position : middle])] = bytes(data[value_begin:end])
             elif self.state.kind == LIST:
-                entries[scope] = self.joined(DataInput(data, where, value_begin, end))
+                entries[scope] = self.joined(DataInput(data, context, value_begin, end))
             else:
                 entries[scope] = bytes(data[value_begin:end])
 
-    def _take_unframed(self, section: Section, where: str, entries: dict[Scope, Value]) -> None:
-        rows = DataInput(section.buffer.data, where, section.position)
+    def _take_unframed(self, section: Section, context: str, entries: dict[Scope, Value]) -> None:
+        rows = DataInput(section.buffer.data, context, section.position)
         for _ in range(section.count):
             if self.state.is_timer:
                 entries[self.value(rows), b""] = None
@@ -175,8 +175,8 @@ def apply_change(change: log.Change, pieces: Pieces, entries: dict[Scope, Value]
     source = DataInput(change.payload, change.where)
     apply = _APPLIERS.get((_shape(pieces.state), change.operation))
     if apply is None:
-        known = change.operation < len(log.OPERATIONS)
-        name = log.OPERATIONS[change.operation] if known else str(change.operation)
+        is_operation = change.operation < len(log.OPERATIONS)
+        name = log.OPERATIONS[change.operation] if is_operation else str(change.operation)
         state = pieces.state
         raise UnsupportedFormatError(f"{change.where}: unknown change {name} of {state.kind} state {state.name!r}")
     scope = (b"", b"") if pieces.state.is_timer else (pieces.key(source), pieces.namespace(source))

@@ -40,8 +40,8 @@ def framed_layout(state: KeyedDescription, columns: FieldSelection) -> RowLayout
 
 
 @lru_cache(maxsize=DESCRIBED)
-def _framed_layout(given: Same) -> RowLayout:
-    state, columns = given.objects
+def _framed_layout(layout: Same) -> RowLayout:
+    state, columns = layout.objects
     if isinstance(state, TimerDescription):
         return RowLayout((Part(KEY_SLOT, _timer_fields(state), (1, 2)), Part(VALUE_SLOT, ())), columns)
     suffixed = state.key.length < 0 and state.namespace.length < 0

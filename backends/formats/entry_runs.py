@@ -70,8 +70,8 @@ class FramedRun:
         if keys is None:
             return self
         index = KeyIndex(keys, *around_key(self.layout(self.state, frozenset())))
-        kept = ((buffer, base, index.keep(buffer, entries)) for buffer, base, entries in self.blocks)
-        return replace(self, blocks=kept)
+        blocks = ((buffer, base, index.keep(buffer, entries)) for buffer, base, entries in self.blocks)
+        return replace(self, blocks=blocks)
 
     def decode(self, state: KeyedDescription, columns: FieldSelection, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
         """Yield the entries as columns, read with the serializers of ``state``."""
@@ -146,8 +146,8 @@ class UnframedRun:
             row, count = spans.fixed, section.count
             if row is not None and section.position + count * row.size == section.end:
                 entries = spans.of_fixed(row, section.position, count, section.key_group, whole)
-            elif guide is not None and not whole and (known := guide(section.key_group)) is not None:
-                entries = self._along(spans, section, known)
+            elif guide is not None and not whole and (guide_rows := guide(section.key_group)) is not None:
+                entries = self._along(spans, section, guide_rows)
             else:
                 entries = spans.in_parts(self._rows(spans, section), whole)
             yield section.buffer, section.base, entries
@@ -159,10 +159,10 @@ class UnframedRun:
         for section in self.sections:
             row, count = spans.fixed, section.count
             if row is not None and section.position + count * row.size == section.end:
-                kept = index.keep_rows(section.buffer, section.position, count, row, section.key_group)
+                entries = index.keep_rows(section.buffer, section.position, count, row, section.key_group)
             else:
-                kept = index.keep(section.buffer, self._rows(spans, section), part=1)
-            yield section.buffer, section.base, kept
+                entries = index.keep(section.buffer, self._rows(spans, section), part=1)
+            yield section.buffer, section.base, entries
 
     def _rows(self, spans: RowSpans, section: Section) -> Entries:
         """Skip the rows of a section."""
@@ -210,11 +210,11 @@ class BoundedRun:
     blocks: Iterator[Block]
 
     @classmethod
-    def of_parts(cls, state: KeyedDescription, where: str, layout: LayoutOf, buffer: Buffer, entries: Entries) -> Self:
+    def of_parts(cls, state: KeyedDescription, context: str, layout: LayoutOf, buffer: Buffer, entries: Entries) -> Self:
         """Return entries of two adjacent parts."""
         rows = entries.copy()
         rows[:, 1] = entries[:, 3]
-        return cls(state, where, layout, iter([(buffer, None, rows)]))
+        return cls(state, context, layout, iter([(buffer, None, rows)]))
 
     def decode(self, state: KeyedDescription, columns: FieldSelection, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
         """Yield the entries as columns, read with the serializers of ``state``."""
@@ -251,8 +251,8 @@ class EntryLocator:
     entries: Entries | None = None
 
     def __call__(self, position: int, entry: int, row_start: int) -> str:
-        where = f"{self.context}, {self._place(position, entry)}"
-        shown: dict[str, object] = {}
+        place = f"{self.context}, {self._place(position, entry)}"
+        parts_of_row: dict[str, object] = {}
         everything = RowLayout(self.layout.parts, frozenset(f.name for p in self.layout.parts for f in p.fields if f.name))
         source = DataInput(self.buffer.data, "", row_start)
         try:
@@ -260,11 +260,11 @@ class EntryLocator:
                 if part.slot is not None and self.entries is not None:
                     begin, end = self.entries[entry, 2 * part.slot : 2 * part.slot + 2].tolist()
                     source = DataInput(self.buffer.data, "", begin, end)
-                everything.read(source, part, shown, DecodeOptions(nanos="string"))
+                everything.read(source, part, parts_of_row, DecodeOptions(nanos="string"))
         except Exception:  # this damage is being reported: show the values that were read so far
             pass
-        known = [f"{name} {_short(shown[name])}" for name in ("key", "value", "map_value") if name in shown]
-        return ", ".join([where, *known])
+        texts = [f"{name} {_short(parts_of_row[name])}" for name in ("key", "value", "map_value") if name in parts_of_row]
+        return ", ".join([place, *texts])
 
     def _place(self, position: int, entry: int) -> str:
         if self.base is not None or self.entries is None:

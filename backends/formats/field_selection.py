@@ -100,33 +100,39 @@ def applied(selection: Selection | None, schema: pa.Schema) -> pa.Schema:
     """Return the columns of a selection that a schema has; the whole schema without a selection."""
     if selection is None:
         return schema
-    known = {f.name: f for f in schema}
-    return pa.schema([known[name].with_type(f.applied(known[name].type)) for name, f in selection.items() if name in known])
+    fields_by_name = {f.name: f for f in schema}
+    return pa.schema(
+        [
+            fields_by_name[name].with_type(f.applied(fields_by_name[name].type))
+            for name, f in selection.items()
+            if name in fields_by_name
+        ]
+    )
 
 
 def _steps(path: str, schema: pa.Schema) -> Iterator[str]:
     """Yield the names along a path. Names may contain dots, so each name has to end at a dot of the path or at its end."""
-    known = {f.name: f.type for f in schema}
-    rest, where = path, ""
+    types = {f.name: f.type for f in schema}
+    rest, parents = path, ""
     while True:
-        fitting = _begins(rest, known)
+        fitting = _begins(rest, types)
         if len(fitting) > 1:  # keep the names that have the rest of the path
-            fitting = [n for n in fitting if n == rest or _begins(rest[len(n) + 1 :], _parts(known[n]))]
+            fitting = [n for n in fitting if n == rest or _begins(rest[len(n) + 1 :], _parts(types[n]))]
         if len(fitting) > 1:
-            either = " or in ".join(repr(where + name) for name in fitting)
+            either = " or in ".join(repr(parents + name) for name in fitting)
             raise OptionError(f"columns: {path!r} may be in {either}; name the whole column")
         if not fitting:
-            raise _unknown(path, where, rest, list(known))
+            raise _unknown(path, parents, rest, list(types))
         (name,) = fitting
         yield name
         if rest == name:
             return
-        rest, where, known = rest[len(name) + 1 :], f"{where}{name}.", _parts(known[name])
+        rest, parents, types = rest[len(name) + 1 :], f"{parents}{name}.", _parts(types[name])
 
 
-def _begins(rest: str, known: Collection[str]) -> list[str]:
+def _begins(rest: str, names: Collection[str]) -> list[str]:
     """Return the names at the start of the rest of a path."""
-    return [name for name in known if is_inside(rest, name)]
+    return [name for name in names if is_inside(rest, name)]
 
 
 def _parts(type_: pa.DataType) -> dict[str, pa.DataType]:
@@ -139,10 +145,10 @@ def _parts(type_: pa.DataType) -> dict[str, pa.DataType]:
     return {}
 
 
-def _unknown(path: str, where: str, rest: str, known: list[str]) -> OptionError:
-    place = f"{where[:-1]!r} does not have a field {rest!r}" if where else f"there is no column {path!r}"
-    if not known:
-        return OptionError(f"columns: {path!r}: {where[:-1]!r} does not have fields; remove the rest of the path")
-    near = get_close_matches(rest, known, n=1, cutoff=0.5) or get_close_matches(rest.split(".")[0], known, n=1, cutoff=0.5)
-    hint = f"did you mean {where + near[0]!r}?" if near else f"there are {', '.join(sorted(known))}"
+def _unknown(path: str, parents: str, rest: str, names: list[str]) -> OptionError:
+    place = f"{parents[:-1]!r} does not have a field {rest!r}" if parents else f"there is no column {path!r}"
+    if not names:
+        return OptionError(f"columns: {path!r}: {parents[:-1]!r} does not have fields; remove the rest of the path")
+    near = get_close_matches(rest, names, n=1, cutoff=0.5) or get_close_matches(rest.split(".")[0], names, n=1, cutoff=0.5)
+    hint = f"did you mean {parents + near[0]!r}?" if near else f"there are {', '.join(sorted(names))}"
     return OptionError(f"columns: {path!r}: {place}; {hint}")

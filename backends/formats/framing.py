@@ -44,7 +44,7 @@ REPEATED_STATE: Final = 8
 
 
 @entry_point(partly_read(uint8), int64, int64, read(int64, 2), int64, int64, int64, int64, written(int64), written(int64, 2))
-def index_canonical(buf, base, length, blocks, states, wanted, prefix, most, walk, table):  # type: ignore[no-untyped-def]
+def index_canonical(buf, base, length, blocks, states, wanted_state, prefix, most, walk, table):  # type: ignore[no-untyped-def]
     """Index the entries of one state in a window of a canonical file.
 
     Parameters
@@ -55,7 +55,7 @@ def index_canonical(buf, base, length, blocks, states, wanted, prefix, most, wal
         Offset, end and key group of each block, in file order.
     states
         Number of states; state ids are smaller.
-    wanted
+    wanted_state
         The state id to index.
     prefix
         Bytes of the key group before each key.
@@ -71,7 +71,7 @@ def index_canonical(buf, base, length, blocks, states, wanted, prefix, most, wal
     pos = walk[POSITION]
     block = walk[BLOCK]
     state = walk[STATE]
-    found = 0
+    count = 0
     status = DONE
     needed = 0
     while block < len(blocks):
@@ -98,7 +98,7 @@ def index_canonical(buf, base, length, blocks, states, wanted, prefix, most, wal
         if state >= states:
             status = BAD_STATE
             break
-        if found == len(table):
+        if count == len(table):
             status = TABLE_FULL
             break
         if pos + 4 > end:
@@ -126,17 +126,17 @@ def index_canonical(buf, base, length, blocks, states, wanted, prefix, most, wal
             status = BAD_LENGTH
             break
         is_large = value_size > most
-        if state == wanted:
+        if state == wanted_state:
             if value + value_size > end and not is_large:
                 needed = value + value_size - pos
                 status = MORE_INPUT
                 break
-            table[found, 0] = key + prefix - base
-            table[found, 1] = key + key_size - base
-            table[found, 2] = value - base
-            table[found, 3] = value + value_size - base
-            table[found, 4] = key_group
-            found += 1
+            table[count, 0] = key + prefix - base
+            table[count, 1] = key + key_size - base
+            table[count, 2] = value - base
+            table[count, 3] = value + value_size - base
+            table[count, 4] = key_group
+            count += 1
             if is_large:
                 status = LARGE
         pos = value + value_size
@@ -147,7 +147,7 @@ def index_canonical(buf, base, length, blocks, states, wanted, prefix, most, wal
     walk[POSITION] = pos
     walk[BLOCK] = block
     walk[STATE] = state
-    walk[FOUND] = found
+    walk[FOUND] = count
     walk[STATUS] = status
     walk[NEEDED] = needed
 

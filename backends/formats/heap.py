@@ -160,9 +160,9 @@ class HeapSource(KeyGroupFile):
         written = DataInput(block, self.at(offset)).read_int()
         if written != key_group:
             raise CorruptSnapshotError(f"{self.at(offset)}: expected key group {key_group}, found {written}")
-        where, body = f"{self.at(offset + 4)}, key group {key_group}", block[4:]
-        buffer = snappy.decompress(body, where) if self.header.compressed else view(body)
-        return _Block(where, buffer, offset + 4, key_group, start + 4)
+        context, body = f"{self.at(offset + 4)}, key group {key_group}", block[4:]
+        buffer = snappy.decompress(body, context) if self.header.compressed else view(body)
+        return _Block(context, buffer, offset + 4, key_group, start + 4)
 
     def _index_next(self, block: _Block) -> None:
         """Find the entries of the next state of a block."""
@@ -190,8 +190,8 @@ class HeapSource(KeyGroupFile):
         end = start + count * size
         if size != VARIABLE and end <= len(block.buffer):
             return end
-        where = self.where(self.header.states[state_id].name)
-        site = EntryLocator(where, layout, block.buffer, block.base)
+        context = self.where(self.header.states[state_id].name)
+        site = EntryLocator(context, layout, block.buffer, block.base)
         for _ in decoder.rows(block.buffer, start, count, site):
             pass  # batches without columns: only the position after the rows counts
         return decoder.position

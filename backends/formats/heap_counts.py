@@ -76,23 +76,23 @@ def find_damage(
     blocks = np.arange(len(positions))
     while len(blocks):
         complete: npt.NDArray[np.bool_] = ~np.any(unread[blocks], axis=1)
-        left = ends[blocks] - positions[blocks]
-        wrong = np.flatnonzero(np.where(complete, left != 0, left < HEAD))
+        sizes_left = ends[blocks] - positions[blocks]
+        wrong = np.flatnonzero(np.where(complete, sizes_left != 0, sizes_left < HEAD))
         if len(wrong):
             at = blocks[wrong[0]]
-            bytes_left = int(left[wrong[0]])
+            bytes_left = int(sizes_left[wrong[0]])
             problem = (
                 f"{bytes_left} bytes are left over after the last state"
                 if complete[wrong[0]]
                 else (f"{unread[at].sum()} states have to follow, {max(bytes_left, 0)} bytes are left")
             )
             return Damage(int(at), int(positions[at]), problem)
-        blocks, left = blocks[~complete], left[~complete]
+        blocks, sizes_left = blocks[~complete], sizes_left[~complete]
         head = buffer[positions[blocks][:, None] + np.arange(HEAD)].astype(np.int64)
         numbers, counts = head @ _NUMBER, (head @ _COUNT).astype(np.int32).astype(np.int64)
-        known = numbers < unread.shape[1]
-        states = np.where(known, numbers, 0)
-        possible = known & unread[blocks, states] & (counts >= 0) & (counts * sizes.smallest[states] <= left - HEAD)
+        is_state = numbers < unread.shape[1]
+        states = np.where(is_state, numbers, 0)
+        possible = is_state & unread[blocks, states] & (counts >= 0) & (counts * sizes.smallest[states] <= sizes_left - HEAD)
         wrong = np.flatnonzero(~possible)
         if len(wrong):
             at, first = blocks[wrong[0]], wrong[0]

@@ -42,9 +42,9 @@ class KeyGroupFile(KeyedStateSource):
 
     def key_group_blocks(self, key_groups: h.KeyGroupRange) -> list[KeyGroupBlock]:
         """Return the non-empty blocks in file order."""
-        wanted = self.handle.key_groups.intersect(key_groups)
+        key_groups_of_file = self.handle.key_groups.intersect(key_groups)
         blocks = []
-        for key_group in wanted:
+        for key_group in key_groups_of_file:
             offset = self.handle.offset_of(key_group)
             if offset <= 0:
                 continue

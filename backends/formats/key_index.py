@@ -128,7 +128,7 @@ def _keep_entries(data, table, part, lead, tail, keys, spans, slots, bits, sizes
         for field in range(ENTRY_FIELDS):
             table[likely, field] = table[i, field]
         likely += may_be
-    kept = 0
+    count = 0
     for i in range(likely):
         begin = table[i, 2 * part] + lead
         room = table[i, 2 * part + 1] - begin
@@ -137,10 +137,10 @@ def _keep_entries(data, table, part, lead, tail, keys, spans, slots, bits, sizes
                 break
             if (tail < 0 or size == room - tail) and _is_key(data, begin, size, keys, spans, slots):
                 for field in range(ENTRY_FIELDS):
-                    table[kept, field] = table[i, field]
-                kept += 1
+                    table[count, field] = table[i, field]
+                count += 1
                 break
-    return kept
+    return count
 
 
 @entry_point(
@@ -168,18 +168,18 @@ def _keep_rows(data, position, row, before, size, key_group, table, keys, spans,
         table[likely, 0] = position
         likely += _may_be_key(data, position + before, size, bits)
         position += row
-    kept = 0
+    count = 0
     for i in range(likely):
         begin = table[i, 0]
         key = begin + before
         if _is_key(data, key, size, keys, spans, slots):
-            table[kept, 0] = begin
-            table[kept, 1] = begin + row
-            table[kept, 2] = key
-            table[kept, 3] = key + size
-            table[kept, KEY_GROUP] = key_group
-            kept += 1
-    return kept
+            table[count, 0] = begin
+            table[count, 1] = begin + row
+            table[count, 2] = key
+            table[count, 3] = key + size
+            table[count, KEY_GROUP] = key_group
+            count += 1
+    return count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,11 +200,11 @@ class SerializedKeys:
     @classmethod
     def of(cls, keys: Iterable[bytes]) -> SerializedKeys:
         """Return keys from bytes."""
-        given = list(keys)
-        ends = np.fromiter(accumulate(map(len, given), initial=0), np.int64, len(given) + 1)
-        spans = np.empty((len(given), 2), dtype=np.int64)
+        serialized = list(keys)
+        ends = np.fromiter(accumulate(map(len, serialized), initial=0), np.int64, len(serialized) + 1)
+        spans = np.empty((len(serialized), 2), dtype=np.int64)
         spans[:, 0], spans[:, 1] = ends[:-1], ends[1:]
-        return cls(np.frombuffer(b"".join(given) or b"\0", dtype=np.uint8), spans)
+        return cls(np.frombuffer(b"".join(serialized) or b"\0", dtype=np.uint8), spans)
 
     def __len__(self) -> int:
         return len(self.spans)
@@ -243,19 +243,19 @@ class KeyIndex:
 
     def keep(self, buffer: npt.NDArray[np.uint8], entries: npt.NDArray[np.int64], part: int = 0) -> npt.NDArray[np.int64]:
         """Move the entries with one of the keys in a part to the front, and return them."""
-        kept = _keep_entries(
+        size = _keep_entries(
             *(buffer, entries, part, self._lead, self._tail),
             *(self._data, self._spans, self._slots, self._bits, self._sizes),
         )
-        return entries[:kept]
+        return entries[:size]
 
     def keep_rows(
         self, buffer: npt.NDArray[np.uint8], position: int, count: int, row: FixedRow, key_group: int
     ) -> npt.NDArray[np.int64]:
         """Return the entries with one of the keys, from ``count`` adjacent rows of one size."""
         table = np.empty((count, ENTRY_FIELDS), dtype=np.int64)
-        kept = _keep_rows(
+        size = _keep_rows(
             *(buffer, position, row.size, row.key_begin, row.key_size, key_group, table),
             *(self._data, self._spans, self._slots, self._bits),
         )
-        return table[:kept]
+        return table[:size]

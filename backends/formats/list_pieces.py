@@ -73,11 +73,11 @@ class ListPieces:
         Bytes of a list to decode at a time.
     """
 
-    def __init__(self, element: TypeSerializer, layout: RowLayout, options: DecodeOptions, where: str, size: int) -> None:
+    def __init__(self, element: TypeSerializer, layout: RowLayout, options: DecodeOptions, context: str, size: int) -> None:
         self._element = element
         self._layout = layout
         self._options = options
-        self._where = where
+        self._where = context
         self._size = size
 
     def decode(self, parts: Iterator[Block | LargeEntry]) -> Iterator[pa.RecordBatch]:

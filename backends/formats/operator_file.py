@@ -50,45 +50,47 @@ def operator_header(snapshot: Snapshot, handle: h.OperatorStateHandle, context: 
         state twice or with another mode, or has impossible offsets.
     """
     stream = snapshot.open(handle.stream, context)
-    where = f"{context}, {stream.describe()}"
+    location = f"{context}, {stream.describe()}"
     first = min((int(o.min()) for o in map(_offsets, handle.states) if len(o)), default=stream.size)
     if not 0 <= first <= stream.size:
-        raise CorruptSnapshotError(f"{where}: an element starts at {first}; the file has {stream.size} bytes")
-    header = read_header(state_headers.OperatorHeader.read, stream.read(0, first), where, snapshot.flink_major)
-    _check_states(handle, header, where)
+        raise CorruptSnapshotError(f"{location}: an element starts at {first}; the file has {stream.size} bytes")
+    header = read_header(state_headers.OperatorHeader.read, stream.read(0, first), location, snapshot.flink_major)
+    _check_states(handle, header, location)
     if not header.compressed:  # Flink 1.18.0 wrote wrong offsets of compressed files (FLINK-34063): elements are counted instead
-        _check_offsets(handle, header, stream, where)
+        _check_offsets(handle, header, stream, location)
     return header
 
 
-def _check_states(handle: h.OperatorStateHandle, header: state_headers.OperatorHeader, where: str) -> None:
+def _check_states(handle: h.OperatorStateHandle, header: state_headers.OperatorHeader, context: str) -> None:
     """Compare the states of the handle with the states of the header."""
     metas = (*header.lists, *header.broadcasts)
     for names, place in (([s.name for s in handle.states], "`_metadata`"), ([m.name for m in metas], "the header")):
         name, count = Counter(names).most_common(1)[0] if names else ("", 0)
         if count > 1:
-            raise CorruptSnapshotError(f"{where}: {place} has state {name!r} {count} times. {_ADVICE}")
+            raise CorruptSnapshotError(f"{context}: {place} has state {name!r} {count} times. {_ADVICE}")
     registered = {meta.name: meta for meta in metas}
     for state in handle.states:
         meta = registered.get(state.name)
         if meta is None:
             raise CorruptSnapshotError(
-                f"{where}: `_metadata` has {len(state.offsets)} elements of state {state.name!r}; "
+                f"{context}: `_metadata` has {len(state.offsets)} elements of state {state.name!r}; "
                 f"the header of the file does not register this state. Flink refuses to restore it, too. {_ADVICE}"
             )
         mode = meta.options.get(state_headers.DISTRIBUTION_MODE, h.MODE_NAMES[state.mode])
         if mode != h.MODE_NAMES[state.mode] or (state.mode == h.BROADCAST) != (meta in header.broadcasts):
             raise CorruptSnapshotError(
-                f"{where}: state {state.name!r} is {h.MODE_NAMES[state.mode]} in `_metadata`, "
+                f"{context}: state {state.name!r} is {h.MODE_NAMES[state.mode]} in `_metadata`, "
                 f"{mode} of type {meta.backend_type} in the header of the file. {_ADVICE}"
             )
         if state.mode == h.BROADCAST and len(state.offsets) != 1:
             raise CorruptSnapshotError(
-                f"{where}: `_metadata` has {len(state.offsets)} offsets of broadcast state {state.name!r}, not one. {_ADVICE}"
+                f"{context}: `_metadata` has {len(state.offsets)} offsets of broadcast state {state.name!r}, not one. {_ADVICE}"
             )
 
 
-def _check_offsets(handle: h.OperatorStateHandle, header: state_headers.OperatorHeader, stream: StateStream, where: str) -> None:
+def _check_offsets(
+    handle: h.OperatorStateHandle, header: state_headers.OperatorHeader, stream: StateStream, context: str
+) -> None:
     """Check that the first element follows the header, and that the offsets of each state ascend."""
     first = stream.size
     for state in handle.states:
@@ -99,59 +101,59 @@ def _check_offsets(handle: h.OperatorStateHandle, header: state_headers.Operator
         if len(falling) or offsets[-1] > stream.size:
             at = int(falling[0]) + 1 if len(falling) else len(offsets) - 1
             raise CorruptSnapshotError(
-                f"{where}: element {at} of state {state.name!r} starts at {offsets[at]}; "
+                f"{context}: element {at} of state {state.name!r} starts at {offsets[at]}; "
                 f"{offsets[at - 1] if len(falling) else header.size} to {stream.size} is valid. {_ADVICE}"
             )
         first = min(first, int(offsets[0]))
     if first != header.size:
         raise CorruptSnapshotError(
-            f"{where}: the header ends at {header.size}, the first element starts at {first}; "
+            f"{context}: the header ends at {header.size}, the first element starts at {first}; "
             f"the bytes between them do not belong to a state. {_ADVICE}"
         )
 
 
 def locate(
-    snapshot: Snapshot, handle: h.OperatorStateHandle, header: state_headers.OperatorHeader, name: str, where: str
+    snapshot: Snapshot, handle: h.OperatorStateHandle, header: state_headers.OperatorHeader, name: str, context: str
 ) -> StateBytes:
     """Find one subtask's elements of a state; see :func:`operator_header` for the header."""
-    own = _of_name(handle, name)
-    if not len(own):
-        return StateBytes(np.zeros(0, dtype=np.uint8), 0, own, own)
-    stream = snapshot.open(handle.stream, where)
+    offsets = _of_name(handle, name)
+    if not len(offsets):
+        return StateBytes(np.zeros(0, dtype=np.uint8), 0, offsets, offsets)
+    stream = snapshot.open(handle.stream, context)
     if header.compressed:
         # The snappy stream begins after the header; the first element follows the stream identifier.
         data = stream.read(header.size, stream.size - header.size)
-        return _locate_compressed(data, handle, header, name, where)
+        return _locate_compressed(data, handle, header, name, context)
     ends = _ends(handle, name, np.concatenate([_offsets(s) for s in handle.states]), stream.size)
-    first, last = int(own.min()), int(ends.max())
-    return StateBytes(view(stream.read(first, last - first)), first, own - first, ends - first)
+    first, last = int(offsets.min()), int(ends.max())
+    return StateBytes(view(stream.read(first, last - first)), first, offsets - first, ends - first)
 
 
 def _locate_compressed(
-    data: memoryview, handle: h.OperatorStateHandle, header: state_headers.OperatorHeader, name: str, where: str
+    data: memoryview, handle: h.OperatorStateHandle, header: state_headers.OperatorHeader, name: str, context: str
 ) -> StateBytes:
     """Count elements by decoding them; use the offsets if an element can't be decoded.
 
     Flink 1.18.0 and 1.18.1 wrote wrong offsets (FLINK-34063): the offsets of the last flushed chunk. They may look correct.
     """
-    plain = snappy.decompress(data, where)
+    plain = snappy.decompress(data, context)
     try:
-        return _count_through(plain, header, handle, name, where)
+        return _count_through(plain, header, handle, name, context)
     except StateProcessorError:
-        chunks = snappy.chunk_positions(data, where)
+        chunks = snappy.chunk_positions(data, context)
         every = np.concatenate([_offsets(s) for s in handle.states]) - header.size
         if not all(o in chunks for o in every.tolist()):
             raise
     starts = np.array([chunks[o] for o in every.tolist()], dtype=np.int64)
-    own = np.array([chunks[o - header.size] for o in _of_name(handle, name).tolist()], dtype=np.int64)
-    return StateBytes(plain, header.size, own, _ends(handle, name, starts, len(plain)))
+    offsets = np.array([chunks[o - header.size] for o in _of_name(handle, name).tolist()], dtype=np.int64)
+    return StateBytes(plain, header.size, offsets, _ends(handle, name, starts, len(plain)))
 
 
 def _count_through(
-    plain: Buffer, header: state_headers.OperatorHeader, handle: h.OperatorStateHandle, name: str, where: str
+    plain: Buffer, header: state_headers.OperatorHeader, handle: h.OperatorStateHandle, name: str, context: str
 ) -> StateBytes:
     counts = {s.name: len(s.offsets) for s in handle.states}
-    source = DataInput(plain.data, where)
+    source = DataInput(plain.data, context)
     starts, ends = [], []
     for meta in (*header.lists, *header.broadcasts):
         state = describe_operator_state(meta)
@@ -179,8 +181,8 @@ def _ends(handle: h.OperatorStateHandle, name: str, starts: Positions, size: int
     order = np.argsort(starts, kind="stable")
     ends = np.empty_like(starts)
     ends[order] = np.append(starts[order][1:], size)
-    own: Positions = ends[np.repeat([s.name == name for s in handle.states], [len(s.offsets) for s in handle.states])]
-    return own
+    ends_of_state: Positions = ends[np.repeat([s.name == name for s in handle.states], [len(s.offsets) for s in handle.states])]
+    return ends_of_state
 
 
 def _of_name(handle: h.OperatorStateHandle, name: str) -> Positions:

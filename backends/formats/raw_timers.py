@@ -89,8 +89,8 @@ def timers_header(stream: StateStream, blocks: list[RawBlock], context: str, fli
 
 def block_input(stream: StateStream, block: RawBlock, context: str, flink_major: int) -> DataInput:
     """Return the input of a block. Offsets in errors count from its start."""
-    where = f"{context}, {stream.describe()}, key group {block.key_group} at offset {block.offset}"
-    return DataInput(stream.read(block.offset, block.end - block.offset), where, flink_major=flink_major)
+    location = f"{context}, {stream.describe()}, key group {block.key_group} at offset {block.offset}"
+    return DataInput(stream.read(block.offset, block.end - block.offset), location, flink_major=flink_major)
 
 
 def read_block(source: DataInput, step: Callable[[RawTimers], int]) -> list[RawTimers]:
@@ -113,7 +113,7 @@ def read_block(source: DataInput, step: Callable[[RawTimers], int]) -> list[RawT
         raise UnsupportedFormatError(f"{source.source}, offset {start}: timers without a version, from Flink 1.3 or older")
     version = source.read_int()
     RAW_TIMERS.check(version, source.source, start + 4, source.flink_major)
-    found = []
+    timers_by_state = []
     for _ in range(source.read_count("timer services", 10)):
         service = source.read_utf()
         key = read_versioned_snapshot(source).restore_serializer()
@@ -122,8 +122,8 @@ def read_block(source: DataInput, step: Callable[[RawTimers], int]) -> list[RawT
             count = source.read_count("timers", TIMESTAMP_BYTES)
             timers = RawTimers(prefix + service, key, namespace, source.position, count)
             source.position = step(timers)
-            found.append(timers)
-    return found
+            timers_by_state.append(timers)
+    return timers_by_state
 
 
 def _step_over(source: DataInput) -> Callable[[RawTimers], int]:

@@ -67,14 +67,14 @@ class RawTimersSource(KeyedStateSource):
 
     def sections(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Section]:
         """Yield the positions of the timers of a state in each key group."""
-        where = self._where(name)
+        context = self._where(name)
         for block in self._blocks:
             if block.key_group not in key_groups:
                 continue
-            yield from (section for timers, section in self._timers(block, where) if timers == name)
+            yield from (section for timers, section in self._timers(block, context) if timers == name)
 
-    def _timers(self, block: RawBlock, where: str) -> Iterator[tuple[str, Section]]:
-        source = block_input(self._stream, block, where, self._flink_major)
+    def _timers(self, block: RawBlock, context: str) -> Iterator[tuple[str, Section]]:
+        source = block_input(self._stream, block, context, self._flink_major)
         buffer = view(source.data)
         ends: list[int] = []
 
@@ -82,7 +82,7 @@ class RawTimersSource(KeyedStateSource):
             end = timers.position
             if timers.count:
                 layout, decoder = self._stepper(timers.name)
-                for _ in decoder.rows(buffer, timers.position, timers.count, EntryLocator(where, layout, buffer, block.offset)):
+                for _ in decoder.rows(buffer, timers.position, timers.count, EntryLocator(context, layout, buffer, block.offset)):
                     pass  # batches without columns: only the position after the rows counts
                 end = decoder.position
             ends.append(end)
@@ -95,8 +95,8 @@ class RawTimersSource(KeyedStateSource):
         if name not in self._steppers:
             state = self.describe(name)
             if state is None:
-                where = f"{self.context}, {self._stream.describe()}"
-                raise CorruptSnapshotError(f"{where}: only some key groups list timer service {name!r}")
+                context = f"{self.context}, {self._stream.describe()}"
+                raise CorruptSnapshotError(f"{context}: only some key groups list timer service {name!r}")
             layout = _layout(state, frozenset())
             self._steppers[name] = layout, layout.decoder(DecodeOptions())
         return self._steppers[name]

@@ -89,12 +89,12 @@ class RocksDbSource(KeyedStateSource):
         return False
 
     def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[FramedRun]:
-        where = self._of_state(state)
+        context = self._of_state(state)
         groups = self._handle.key_groups.intersect(key_groups)
         if keys is not None and not state.is_timer and len(keys) * len(groups) <= _MOST_SEEKS:
-            yield FramedRun(state, where, self._sought(state.name, groups, keys))
+            yield FramedRun(state, context, self._sought(state.name, groups, keys))
         else:  # a timer starts with its time
-            yield FramedRun(state, where, self.blocks(state.name, groups)).of_keys(keys)
+            yield FramedRun(state, context, self.blocks(state.name, groups)).of_keys(keys)
 
     def scan(self, request: ScanRequest) -> Iterator[pa.RecordBatch]:
         """Yield the entries of a state as columns."""

@@ -111,11 +111,11 @@ class Store:
         UnsupportedFormatError
             If a table has an unsupported feature.
         """
-        where = f"{self.where}, state {family!r}"
+        context = f"{self.where}, state {family!r}"
         files = self.family(family).files
         try:
             with self.fetching() as threads:
-                for buffer, entries in FamilyScan(files, self.table, prefix, where, threads).blocks(lower, upper):
+                for buffer, entries in FamilyScan(files, self.table, prefix, context, threads).blocks(lower, upper):
                     yield buffer, None, entries
                     del buffer, entries  # before more is decompressed
         except CorruptSnapshotError:  # the files may be copied again
@@ -137,14 +137,14 @@ class Store:
             Bytes of a range in its files, compressed.
         """
         parts = sorted(part for file in self.family(family).files for part in self._parts(file, lower, upper, most_bytes))
-        found: list[KeyRange] = []
+        ranges: list[KeyRange] = []
         begin, size = lower, 0
-        for key, more in parts:
-            if size and size + more > most_bytes and key > begin:
-                found.append(KeyRange(begin, key, size))
+        for key, part_size in parts:
+            if size and size + part_size > most_bytes and key > begin:
+                ranges.append(KeyRange(begin, key, size))
                 begin, size = key, 0
-            size += more
-        return [*found, KeyRange(begin, upper, size)] if parts else []
+            size += part_size
+        return [*ranges, KeyRange(begin, upper, size)] if parts else []
 
     def _parts(self, file: TableFile, lower: bytes, upper: bytes, most_bytes: int) -> Iterator[tuple[bytes, int]]:
         """Yield the first key and the bytes of each part of a table between two keys."""
@@ -234,18 +234,18 @@ class Store:
             raise CorruptSnapshotError(f"{self.where}: CURRENT names {name!r}; this file is missing in the snapshot")
         stream = self._manifest_stream = self._opened(name)
         manifest = read_manifest(stream.read(), f"{self.where}, {stream.describe()}")
-        found = {name: stream.state_size for name, stream in self._streams.items() if _TABLE_NAME.fullmatch(name)}
+        sizes = {name: stream.state_size for name, stream in self._streams.items() if _TABLE_NAME.fullmatch(name)}
         listed = {file.name: file.size for file in manifest.files}
-        if found != listed:
-            name = min(name for name in found.keys() | listed.keys() if found.get(name) != listed.get(name))
+        if sizes != listed:
+            name = min(name for name in sizes.keys() | listed.keys() if sizes.get(name) != listed.get(name))
             raise CorruptSnapshotError(
                 f"{self.where}: {name} has {listed.get(name, 'no')} bytes in the manifest and "
-                f"{found.get(name, 'no')} in the snapshot; the manifest is cut off or belongs to another store"
+                f"{sizes.get(name, 'no')} in the snapshot; the manifest is cut off or belongs to another store"
             )
-        others = [family for family in manifest.families.values() if family.comparator != COMPARATOR]
-        if others:
-            what = f"state {others[0].name!r}: its {unsupported_order(others[0].comparator)}"
-            raise UnsupportedFormatError(f"{self.where}, {what}; write a canonical savepoint")
+        foreign = [family for family in manifest.families.values() if family.comparator != COMPARATOR]
+        if foreign:
+            problem = f"state {foreign[0].name!r}: its {unsupported_order(foreign[0].comparator)}"
+            raise UnsupportedFormatError(f"{self.where}, {problem}; write a canonical savepoint")
         return manifest
 
     @property

@@ -18,7 +18,7 @@ _AHEAD: Final = 24
 
 
 @inlined_kernel
-def same_bytes(one, begin, end, other, other_begin, other_end):  # type: ignore[no-untyped-def]
+def same_bytes(first, begin, end, second, other_begin, other_end):  # type: ignore[no-untyped-def]
     """Return whether two ranges of bytes are equal."""
     size = end - begin
     if size != other_end - other_begin:
@@ -26,14 +26,14 @@ def same_bytes(one, begin, end, other, other_begin, other_end):  # type: ignore[
     if size < 8:
         different = 0
         for i in range(size):
-            different |= one[begin + i] ^ other[other_begin + i]
+            different |= first[begin + i] ^ second[other_begin + i]
         return different == 0
     i = 0
     while i + 8 <= size:
-        if load_i64(one, begin + i) != load_i64(other, other_begin + i):
+        if load_i64(first, begin + i) != load_i64(second, other_begin + i):
             return False
         i += 8
-    return load_i64(one, end - 8) == load_i64(other, other_end - 8)
+    return load_i64(first, end - 8) == load_i64(second, other_end - 8)
 
 
 @entry_point(read(uint8), read(int64, 2), read(uint8), int64, int64, written(int64), written(int64, 2))
@@ -57,7 +57,7 @@ def follow(guide, rows, buffer, end, skipped, place, entries):  # type: ignore[n
     first = place[GUIDE]
     row = place[ROW]
     position = place[POSITION]
-    found = -1
+    match = -1
     for ahead in range(skipped + _AHEAD):
         # First changed rows, and additional rows of the guide; then rows that the guide does not have.
         k = first + (skipped + ahead if ahead < _AHEAD else ahead - _AHEAD)
@@ -65,23 +65,23 @@ def follow(guide, rows, buffer, end, skipped, place, entries):  # type: ignore[n
             continue
         size = rows[k, 3] - rows[k, 0]
         if position + size <= end and same_bytes(guide, rows[k, 0], rows[k, 3], buffer, position, position + size):
-            found = k
+            match = k
             break
-    if found < 0:
+    if match < 0:
         return
-    while row < len(entries) and found < len(rows):
-        begin = rows[found, 0]
-        size = rows[found, 3] - begin
+    while row < len(entries) and match < len(rows):
+        begin = rows[match, 0]
+        size = rows[match, 3] - begin
         if position + size > end or not same_bytes(guide, begin, begin + size, buffer, position, position + size):
             break
         entries[row, 0] = position
-        entries[row, 1] = position + rows[found, 1] - begin
-        entries[row, 2] = position + rows[found, 2] - begin
+        entries[row, 1] = position + rows[match, 1] - begin
+        entries[row, 2] = position + rows[match, 2] - begin
         entries[row, 3] = position + size
-        entries[row, KEY_GROUP] = rows[found, KEY_GROUP]
+        entries[row, KEY_GROUP] = rows[match, KEY_GROUP]
         position += size
         row += 1
-        found += 1
-    place[GUIDE] = found
+        match += 1
+    place[GUIDE] = match
     place[ROW] = row
     place[POSITION] = position

@@ -219,12 +219,12 @@ class _Reference:
 
 
 @lru_cache(maxsize=DESCRIBED)
-def _program(layout: Same, options: DecodeOptions, known: Registrations) -> DecodeProgram | _Reference:
-    """Compile the program of a layout; look-ups of keys repeat it. It depends on the ``known`` registrations of user classes."""
-    (found,) = layout.objects
-    builder = found._builder(options)
+def _program(layout: Same, options: DecodeOptions, registrations: Registrations) -> DecodeProgram | _Reference:
+    """Compile the program of a layout; look-ups of keys repeat it. User classes depend on ``registrations``."""
+    (row_layout,) = layout.objects
+    builder = row_layout._builder(options)
     try:
-        return found._compile(builder)  # type: ignore[no-any-return]
+        return row_layout._compile(builder)  # type: ignore[no-any-return]
     except NotCompilableError as reason:
         return _Reference(reason, builder.path)
 
@@ -235,19 +235,19 @@ def suffix_size(length: int) -> int:
 
 
 @contextmanager
-def placing_errors(source: DataInput, where: _Where) -> Iterator[None]:
-    """Add the place from ``where`` to errors of reading a row of ``source`` in Python."""
+def placing_errors(source: DataInput, place_of: _Where) -> Iterator[None]:
+    """Add the place from ``place_of`` to errors of reading a row of ``source`` in Python."""
     try:
         yield
     except StateProcessorError as e:
         placed = _PLACED.fullmatch(str(e))
         position, problem = (int(placed[1]), placed[2]) if placed else (source.position, str(e))
-        raise type(e)(f"{where(position)}: {problem}") from None
+        raise type(e)(f"{place_of(position)}: {problem}") from None
     except _DAMAGE as e:
         culprit = culprit_of(e)
         if culprit is not None:
-            raise ForeignCodeError(message_of(where(source.position), culprit, e)) from e
-        raise CorruptSnapshotError(f"{where(source.position)}: {type(e).__name__}: {e}") from e
+            raise ForeignCodeError(message_of(place_of(source.position), culprit, e)) from e
+        raise CorruptSnapshotError(f"{place_of(source.position)}: {type(e).__name__}: {e}") from e
 
 
 def row_input(data: memoryview, begin: int, end: int | None = None) -> DataInput:
@@ -275,15 +275,15 @@ class ReferenceDecoder:
         data = buffer.data
         for i, entry in enumerate(entries.tolist()):
             row: dict[str, Any] = {KEY_GROUP_COLUMN: entry[KEY_GROUP]}
-            where = _place(locate, i, entry[0])
+            place_of = _place(locate, i, entry[0])
             for part in self._layout.parts:
                 assert part.slot is not None
                 begin, end = entry[2 * part.slot], entry[2 * part.slot + 1]
                 source = row_input(data, begin, end)
-                self._read(source, part, row, where)
+                self._read(source, part, row, place_of)
                 if not source.at_end():
-                    raise CorruptSnapshotError(f"{where(source.position)}: {outcomes.decoding_problem(outcomes.TRAILING)}")
-            yield from self._add(row, where)
+                    raise CorruptSnapshotError(f"{place_of(source.position)}: {outcomes.decoding_problem(outcomes.TRAILING)}")
+            yield from self._add(row, place_of)
 
     def rows(
         self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, context: int = 0
@@ -292,10 +292,10 @@ class ReferenceDecoder:
         source = row_input(buffer.data, position)
         for _ in range(count):
             row: dict[str, Any] = {KEY_GROUP_COLUMN: context}
-            where = _place(locate, -1, source.position)
+            place_of = _place(locate, -1, source.position)
             for part in self._layout.parts:
-                self._read(source, part, row, where)
-            yield from self._add(row, where)
+                self._read(source, part, row, place_of)
+            yield from self._add(row, place_of)
         self.position = source.position
 
     def finish(self) -> Iterator[pa.RecordBatch]:
@@ -303,13 +303,13 @@ class ReferenceDecoder:
         if self._rows:
             yield self._batch()
 
-    def _read(self, source: DataInput, part: Part, row: dict[str, Any], where: _Where) -> None:
+    def _read(self, source: DataInput, part: Part, row: dict[str, Any], place_of: _Where) -> None:
         """Read one part. The place is computed only for errors, because describing a row requires reading it again."""
-        with placing_errors(source, where):
+        with placing_errors(source, place_of):
             self._layout.read(source, part, row, self._options)
 
-    def _add(self, row: dict[str, Any], where: _Where) -> Iterator[pa.RecordBatch]:
-        self._rows.append((row, where))
+    def _add(self, row: dict[str, Any], place_of: _Where) -> Iterator[pa.RecordBatch]:
+        self._rows.append((row, place_of))
         if len(self._rows) >= self._batch_rows:
             yield self._batch()
 
@@ -324,9 +324,9 @@ class ReferenceDecoder:
 
     def _find_unfit(self, rows: list[tuple[dict[str, Any], _Where]]) -> None:
         """Raise the error of the first value that does not fit into its column."""
-        for row, where in rows:
+        for row, place_of in rows:
             for f in self._schema:
                 try:
                     pa.array([row.get(f.name)], f.type)
                 except _DAMAGE as e:
-                    raise UndecodableValueError(f"{where(0)}: expected {f.type} in the column {f.name!r}: {e}") from e
+                    raise UndecodableValueError(f"{place_of(0)}: expected {f.type} in the column {f.name!r}: {e}") from e

@@ -38,8 +38,8 @@ _LAST_MILLIS: Final = 253402300799999  # 9999-12-31
 def with_columns(batch: pa.RecordBatch, columns: dict[str, pa.Array | None]) -> pa.RecordBatch:
     """Return the batch with columns replaced, added at the end, or dropped if the new column is ``None``."""
     merged = {name: batch.column(i) for i, name in enumerate(batch.schema.names)} | columns
-    kept = {name: array for name, array in merged.items() if array is not None}
-    return pa.RecordBatch.from_arrays(list(kept.values()), names=list(kept))
+    columns_left = {name: array for name, array in merged.items() if array is not None}
+    return pa.RecordBatch.from_arrays(list(columns_left.values()), names=list(columns_left))
 
 
 def take(batch: pa.RecordBatch, indices: pa.Array, *, without: tuple[str, ...] = ()) -> dict[str, pa.Array]:
@@ -157,50 +157,52 @@ def instants(milliseconds: pa.Array) -> pa.Array:
     return pa.array(np.where(outside, 0, numbers) * 1000, pa.int64(), mask=outside).cast(TIMESTAMP)
 
 
-def conform(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def conform(array: pa.Array, target_type: pa.DataType) -> pa.Array:
     """Convert a column to a wider type. Fields are matched by name; missing fields are null.
 
     Subtasks may describe one state differently, for example if they found different subclasses of a POJO.
     """
-    if array.type.equals(wanted):
+    if array.type.equals(target_type):
         return array
     if array.null_count == len(array):
-        return pa.nulls(len(array), wanted)
+        return pa.nulls(len(array), target_type)
     if array.offset:
         array = array.take(pa.array(np.arange(len(array))))
-    if pa.types.is_struct(wanted) and pa.types.is_struct(array.type):
+    if pa.types.is_struct(target_type) and pa.types.is_struct(array.type):
         names = {f.name: i for i, f in enumerate(array.type)}
         children = [
             conform(pc.struct_field(array, names[f.name]), f.type) if f.name in names else pa.nulls(len(array), f.type)
-            for f in wanted
+            for f in target_type
         ]
-        return pa.StructArray.from_arrays(children, fields=list(wanted), mask=array.is_null())
-    if pa.types.is_list(wanted) and pa.types.is_list(array.type):
-        return pa.ListArray.from_arrays(array.offsets, conform(array.values, wanted.value_type), wanted, mask=array.is_null())
-    if pa.types.is_map(wanted) and pa.types.is_map(array.type):
-        keys, items = conform(array.keys, wanted.key_type), conform(array.items, wanted.item_type)
-        return pa.MapArray.from_arrays(array.offsets, keys, items, wanted, mask=array.is_null())
+        return pa.StructArray.from_arrays(children, fields=list(target_type), mask=array.is_null())
+    if pa.types.is_list(target_type) and pa.types.is_list(array.type):
+        return pa.ListArray.from_arrays(
+            array.offsets, conform(array.values, target_type.value_type), target_type, mask=array.is_null()
+        )
+    if pa.types.is_map(target_type) and pa.types.is_map(array.type):
+        keys, items = conform(array.keys, target_type.key_type), conform(array.items, target_type.item_type)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, target_type, mask=array.is_null())
     try:
-        return array.cast(wanted)
+        return array.cast(target_type)
     except pa.ArrowException as e:
-        raise UndecodableValueError(f"values of type {array.type} do not fit the column's type {wanted}: {e}") from e
+        raise UndecodableValueError(f"values of type {array.type} do not fit the column's type {target_type}: {e}") from e
 
 
-def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+def wider(first: pa.DataType, second: pa.DataType) -> pa.DataType:
     """Return the type for values of both types. Structs get the fields of both, in order."""
-    if one.equals(other) or pa.types.is_null(other):
-        return one
-    if pa.types.is_null(one):
-        return other
-    if pa.types.is_struct(one) and pa.types.is_struct(other):
-        theirs = {f.name: f.type for f in other}
-        fields = [pa.field(f.name, wider(f.type, theirs.pop(f.name)) if f.name in theirs else f.type) for f in one]
+    if first.equals(second) or pa.types.is_null(second):
+        return first
+    if pa.types.is_null(first):
+        return second
+    if pa.types.is_struct(first) and pa.types.is_struct(second):
+        theirs = {f.name: f.type for f in second}
+        fields = [pa.field(f.name, wider(f.type, theirs.pop(f.name)) if f.name in theirs else f.type) for f in first]
         return pa.struct(fields + [pa.field(n, t) for n, t in theirs.items()])
-    if pa.types.is_list(one) and pa.types.is_list(other):
-        return pa.list_(wider(one.value_type, other.value_type))
-    if pa.types.is_map(one) and pa.types.is_map(other):
-        return pa.map_(wider(one.key_type, other.key_type), wider(one.item_type, other.item_type))
-    return one
+    if pa.types.is_list(first) and pa.types.is_list(second):
+        return pa.list_(wider(first.value_type, second.value_type))
+    if pa.types.is_map(first) and pa.types.is_map(second):
+        return pa.map_(wider(first.key_type, second.key_type), wider(first.item_type, second.item_type))
+    return first
 
 
 def wider_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
@@ -209,7 +211,7 @@ def wider_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
     for schema in schemas:
         for field in schema:
             columns.setdefault(field.name, []).append(field)
-    return pa.schema([wider_field(found) for found in columns.values()])
+    return pa.schema([wider_field(field) for field in columns.values()])
 
 
 def wider_field(fields: Sequence[pa.Field]) -> pa.Field:

@@ -117,14 +117,14 @@ class RowSpans:
         while True:
             before = int(place[ROW])
             follow(*guide, buffer, end, skipped, place, entries)
-            found = int(place[ROW])
-            if found == count:
+            rows = int(place[ROW])
+            if rows == count:
                 return entries
-            if found > before:
+            if rows > before:
                 skipped = 0
-            if found - before >= _LONG:
+            if rows - before >= _LONG:
                 step = 1
-            stepped = entries[found : found + step]
+            stepped = entries[rows : rows + step]
             self._find(buffer, int(place[POSITION]), locate, key_group, stepped)
             place[ROW] += len(stepped)
             place[POSITION] = stepped[-1, ROW_END]

@@ -69,8 +69,8 @@ class ScanRequest:
 @lru_cache(maxsize=DESCRIBED)
 def _described(header: Same, state_id: int) -> KeyedDescription:
     """Describe a state of a header; headers with the same bytes are the same object."""
-    (known,) = header.objects
-    return describe_keyed(known, known.states[state_id])
+    (keyed_header,) = header.objects
+    return describe_keyed(keyed_header, keyed_header.states[state_id])
 
 
 class KeyedStateSource(ABC):
@@ -128,7 +128,7 @@ class KeyedStateSource(ABC):
         return sum(run.count() for run in self.runs(name, key_groups))
 
 
-def read_keyed_header(snapshot: Snapshot, data: bytes | memoryview, where: str) -> state_headers.KeyedHeader:
+def read_keyed_header(snapshot: Snapshot, data: bytes | memoryview, context: str) -> state_headers.KeyedHeader:
     """Read the header of keyed state from all of ``data``.
 
     Raises
@@ -136,7 +136,7 @@ def read_keyed_header(snapshot: Snapshot, data: bytes | memoryview, where: str) 
     CorruptSnapshotError
         If bytes are left over.
     """
-    return read_header(_read_whole, data, where, snapshot.flink_major)
+    return read_header(_read_whole, data, context, snapshot.flink_major)
 
 
 def _read_whole(source: DataInput) -> state_headers.KeyedHeader:

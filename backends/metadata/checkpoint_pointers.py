@@ -62,10 +62,10 @@ def find_pointers(path: str, storage: Storage) -> list[CheckpointPointer]:
         return [read_pointer(str(location), storage)]
     if not storage.is_directory(str(location)):
         raise NotASnapshotError(f"{path} does not exist; pass a file {PREFIX}… or the directory of high-availability.storageDir")
-    found = [read_pointer(file, storage) for file in _files(str(location), storage, _DEPTH)]
-    if not found:
+    pointers = [read_pointer(file, storage) for file in _files(str(location), storage, _DEPTH)]
+    if not pointers:
         raise NotASnapshotError(f"{path} does not contain a file {PREFIX}…; pass the directory of high-availability.storageDir")
-    return found
+    return pointers
 
 
 def _files(directory: str, storage: Storage, depth: int) -> Iterator[str]:
@@ -107,11 +107,11 @@ def with_recovery(snapshots: Sequence[SnapshotInfo], pointers: Iterable[Checkpoi
     by_place: dict[tuple[str | None, int | None], list[CheckpointPointer]] = {}
     for pointer in pointers:
         by_place.setdefault((pointer.job_id, pointer.checkpoint_id), []).append(pointer)
-    found = {_place(info) for info in snapshots}
-    lost = [_lost(named[0]) for place, named in by_place.items() if place not in found]
+    places = {_place(info) for info in snapshots}
+    lost = [_lost(named[0]) for place, named in by_place.items() if place not in places]
     everything = [replace(s, pointers=tuple(p.file for p in by_place.get(_place(s), ()))) for s in [*snapshots, *lost]]
-    taken = _taken(everything)
-    return [replace(info, recovers=taken.get(info.job_id) is info) for info in everything]
+    by_job = _taken(everything)
+    return [replace(info, recovers=by_job.get(info.job_id) is info) for info in everything]
 
 
 def _place(info: SnapshotInfo) -> tuple[str | None, int | None]:

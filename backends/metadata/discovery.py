@@ -92,7 +92,7 @@ def find_snapshots(
     directory: str | os.PathLike[str],
     storage: Storage | None = None,
     depth: int = DEPTH,
-    known: Iterable[SnapshotInfo] = (),
+    read_before: Iterable[SnapshotInfo] = (),
     failures: dict[str, str] | None = None,
 ) -> Discovery:
     """Find the snapshots in a directory and below it.
@@ -105,7 +105,7 @@ def find_snapshots(
         Access to files; by default without settings.
     depth
         Number of levels below the directory to search.
-    known
+    read_before
         Snapshots that an earlier search found. If the path and the time of ``_metadata`` are the same, it is not read again.
     failures
         Receives the reasons for directories below the directory that can't be listed. By default, one is an error.
@@ -123,10 +123,10 @@ def find_snapshots(
         raise NotASnapshotError(f"{directory} is not a directory; pass a directory with snapshots below it")
     unsearched: list[str] = []
     pointers: list[str] = []
-    read: _Known = {(info.path, info.time): info for info in known if info.is_complete is None and info.time}
+    read: _Known = {(info.path, info.time): info for info in read_before if info.is_complete is None and info.time}
     walk = _Walk(storage, read, unsearched, pointers, failures)
-    found = sorted(walk.snapshots(root, depth), key=_newest_first)
-    return Discovery(found, unsearched, tuple(pointers))
+    snapshots = sorted(walk.snapshots(root, depth), key=_newest_first)
+    return Discovery(snapshots, unsearched, tuple(pointers))
 
 
 def _newest_first(info: SnapshotInfo) -> tuple[float, int, str]:
@@ -179,12 +179,12 @@ def _is_named_like_one(name: str) -> bool:
     return bool(_CHECKPOINT_NAME.fullmatch(name) or _SAVEPOINT_NAME.fullmatch(name))
 
 
-def _info(storage: Storage, directory: Location, entries: list[Entry], known: _Known) -> SnapshotInfo:
+def _info(storage: Storage, directory: Location, entries: list[Entry], read_before: _Known) -> SnapshotInfo:
     files = [entry for entry in entries if not entry.is_directory]
     metadata_file = next((file for file in files if file.name == METADATA_FILE), None)
     time = _modified(storage, [metadata_file.path] if metadata_file else [file.path for file in files])
-    if metadata_file is not None and (str(directory), time) in known:
-        return known[str(directory), time]
+    if metadata_file is not None and (str(directory), time) in read_before:
+        return read_before[str(directory), time]
     checkpoint, savepoint = _CHECKPOINT_NAME.fullmatch(directory.name), _SAVEPOINT_NAME.fullmatch(directory.name)
     parent = directory.parent.name
     job_id = parent if checkpoint and _JOB_ID.fullmatch(parent) else None

@@ -37,9 +37,9 @@ _DIRECTORIES: Final = (
 
 def described_file(head: bytes) -> str:
     """Return a description of a file by its first bytes; an empty string if they are unknown."""
-    for magic, what in _FORMATS:
+    for magic, description in _FORMATS:
         if head.startswith(magic):
-            return what
+            return description
     if head and _TEXT.issuperset(head):
         return f"text: {head[:_PICTURED].decode().splitlines()[0]!r}"
     return ""
@@ -47,4 +47,4 @@ def described_file(head: bytes) -> str:
 
 def described_directory(names: Collection[str]) -> str:
     """Return a description of a directory by the names in it; an empty string if they are unknown."""
-    return next((what for expected, what in _DIRECTORIES if expected.issubset(names)), "")
+    return next((description for expected, description in _DIRECTORIES if expected.issubset(names)), "")

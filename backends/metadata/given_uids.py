@@ -33,17 +33,19 @@ def with_uids(snapshot: Snapshot, uids: Sequence[str]) -> Snapshot:
         If no uid matches an operator.
     """
     operators = snapshot.metadata.operators
-    given = {operator_id(uid): uid for uid in uids}
+    uids_by_hash = {operator_id(uid): uid for uid in uids}
     derived = {operator_id(name): name for uid in uids for name in uids_of_sink(uid)}
-    found = {o.operator_id: name for o in operators if (name := given.get(o.operator_id) or derived.get(o.operator_id))}
-    if operators and not found:
-        known = some_of([o.label for o in operators])
+    uids_by_id = {
+        o.operator_id: name for o in operators if (name := uids_by_hash.get(o.operator_id) or derived.get(o.operator_id))
+    }
+    if operators and not uids_by_id:
+        labels = some_of([o.label for o in operators])
         raise OptionError(
             f"{spelled('uids')}: expected uids of operators of {snapshot.directory}, found {some_of(uids)}\n"
-            f"The operators are {known}; pass the uids of the job that wrote the snapshot"
+            f"The operators are {labels}; pass the uids of the job that wrote the snapshot"
         )
-    named = tuple(replace(o, uid=o.uid or found.get(o.operator_id)) for o in operators)
-    unmatched = tuple(uid for uid in uids if not found.keys() & {operator_id(uid), *map(operator_id, uids_of_sink(uid))})
+    named = tuple(replace(o, uid=o.uid or uids_by_id.get(o.operator_id)) for o in operators)
+    unmatched = tuple(uid for uid in uids if not uids_by_id.keys() & {operator_id(uid), *map(operator_id, uids_of_sink(uid))})
     return replace(snapshot, metadata=replace(snapshot.metadata, operators=named), unmatched_uids=unmatched)
 
 
@@ -60,5 +62,5 @@ def uids_hint(snapshot: Snapshot) -> str:
 
 def some_of(names: Sequence[str]) -> str:
     """Return the first names, and the number of the others."""
-    more = len(names) - _SHOWN
-    return ", ".join(map(repr, names[:_SHOWN])) + (f" and {more:,} more" if more > 0 else "")
+    omitted = len(names) - _SHOWN
+    return ", ".join(map(repr, names[:_SHOWN])) + (f" and {omitted:,} more" if omitted > 0 else "")

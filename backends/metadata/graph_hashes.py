@@ -31,14 +31,16 @@ class HashedNode:
     chained: tuple[bool, ...]
 
 
-def graph_hashes(nodes: Sequence[HashedNode], known: Mapping[int, str], sources: Sequence[int] | None = None) -> dict[int, str]:
+def graph_hashes(
+    nodes: Sequence[HashedNode], recorded: Mapping[int, str], sources: Sequence[int] | None = None
+) -> dict[int, str]:
     """Return the ids of the nodes of a graph.
 
     Parameters
     ----------
     nodes
         The nodes in the order of their numbers in Flink.
-    known
+    recorded
         Ids by position of nodes with a uid.
     sources
         The nodes without inputs in the order of their numbers; by default the order of the nodes.
@@ -52,8 +54,8 @@ def graph_hashes(nodes: Sequence[HashedNode], known: Mapping[int, str], sources:
     hashes: dict[int, bytes] = {}
     while remaining:
         place = remaining.popleft()
-        if place in known:
-            hashes[place] = bytes.fromhex(known[place])
+        if place in recorded:
+            hashes[place] = bytes.fromhex(recorded[place])
         elif all(source in hashes for source in nodes[place].inputs):
             hashes[place] = _hash(nodes[place], len(hashes), sum(chained for _, chained in outputs[place]), hashes)
         else:  # another path leads to the node later
@@ -63,11 +65,13 @@ def graph_hashes(nodes: Sequence[HashedNode], known: Mapping[int, str], sources:
             if child not in visited:
                 remaining.append(child)
                 visited.add(child)
-    return {place: found.hex() for place, found in hashes.items()}
+    return {place: id_bytes.hex() for place, id_bytes in hashes.items()}
 
 
 def _hash(node: HashedNode, before: int, chained: int, hashes: Mapping[int, bytes]) -> bytes:
-    found = murmur3_128(before.to_bytes(4, "little") * (1 + chained))
+    hash_bytes = murmur3_128(before.to_bytes(4, "little") * (1 + chained))
     for source in node.inputs:
-        found = bytes((one * _FACTOR ^ other) & 0xFF for one, other in zip(found, hashes[source], strict=True))
-    return found
+        hash_bytes = bytes(
+            (byte * _FACTOR ^ source_byte) & 0xFF for byte, source_byte in zip(hash_bytes, hashes[source], strict=True)
+        )
+    return hash_bytes

@@ -50,12 +50,12 @@ class HandleInput(DataInput):
         self.data = self.file.read(self.base, min(max(size, _WINDOW), self.remaining)).toreadonly()
         self.loaded = self.base + len(self.data)
 
-    def _take(self, size: int, what: str) -> int:
+    def _take(self, size: int, title: str) -> int:
         """Skip ``size`` bytes and return their offset in ``data``."""
         start = self.position
         end = start + size
         if size < 0 or end > self.end:
-            raise self.corrupt(f"{what} of {size} bytes announced, {self.remaining} left")
+            raise self.corrupt(f"{title} of {size} bytes announced, {self.remaining} left")
         if end > self.loaded or start < self.base:
             self._load(size)
         self.position = end
@@ -103,29 +103,29 @@ class HandleInput(DataInput):
         except UnicodeError as e:
             raise self.corrupt(f"not modified UTF-8: {e.args[-1]}", start) from None
 
-    def take(self, size: int, what: str) -> bytes:
+    def take(self, size: int, title: str) -> bytes:
         """Return exactly ``size`` bytes."""
-        return self.read_bytes(size, what)
+        return self.read_bytes(size, title)
 
-    def content(self, size: int, what: str) -> bytes | memoryview:
+    def content(self, size: int, title: str) -> bytes | memoryview:
         """Return exactly ``size`` bytes; a view of the file if all of it is in memory."""
         if size < _LARGE or self.file is not None:
-            return self.take(size, what)
-        start = self._take(size, what)
+            return self.take(size, title)
+        start = self._take(size, title)
         return self.data[start : start + size]
 
-    def read_data(self, what: str) -> bytes:
+    def read_data(self, title: str) -> bytes:
         """Read bytes preceded by their length."""
-        return self.take(self.unpack(_INT)[0], what)
+        return self.take(self.unpack(_INT)[0], title)
 
-    def read_inline(self, what: str) -> bytes | memoryview | StoredPart:
+    def read_inline(self, title: str) -> bytes | memoryview | StoredPart:
         """Read bytes preceded by their length. A large part of a file stays in the file."""
         (size,) = self.unpack(_INT)
         if size < _LARGE or self.file is None:
-            return self.content(size, what)
+            return self.content(size, title)
         start = self.position
         if size > self.remaining:
-            raise self.corrupt(f"{what} of {size} bytes announced, {self.remaining} left")
+            raise self.corrupt(f"{title} of {size} bytes announced, {self.remaining} left")
         self.position = start + size
         return StoredPart(self.file, start, size)
 

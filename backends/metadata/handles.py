@@ -104,8 +104,8 @@ class Offsets(Sequence[int]):
         return Offsets, (bytes(self.raw),)
 
     def __repr__(self) -> str:
-        shown = ", ".join(map(str, self[:6])) + (", …" if len(self) > 6 else "")
-        return f"Offsets({shown})"
+        numbers = ", ".join(map(str, self[:6])) + (", …" if len(self) > 6 else "")
+        return f"Offsets({numbers})"
 
 
 class _Record:

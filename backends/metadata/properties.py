@@ -171,7 +171,7 @@ def savepoint_properties(format: str = CANONICAL) -> CheckpointProperties:
     if format not in (CANONICAL, NATIVE):
         raise OptionError(f"expected the savepoint format {CANONICAL} or {NATIVE}, found {format!r}")
     flags = bytes(flag == "forced" for flag in sorted(_FLAGS))
-    checkpoint_type = next(known for known in _TYPES if known.format == format and known.name == "Savepoint")
+    checkpoint_type = next(candidate for candidate in _TYPES if candidate.format == format and candidate.name == "Savepoint")
     return decode_properties(_HEAD + flags + checkpoint_type.stream())
 
 
@@ -255,8 +255,8 @@ class _Type:
 
     def values(self) -> dict[str, Any]:
         option = "sharing_files_strategy" if self.format is None else "post_checkpoint_action"
-        found = {"kind": self.kind, "name": self.name, option: self.option}
-        return found if self.format is None else found | {"format": self.format}
+        values = {"kind": self.kind, "name": self.name, option: self.option}
+        return values if self.format is None else values | {"format": self.format}
 
     def stream(self) -> bytes:
         """Return the stream after the flags."""

@@ -84,8 +84,8 @@ def check_path(path: object) -> None:
         If it is empty, or of another type.
     """
     if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
-        found = f"found {path!r}" if isinstance(path, str) or path is None else f"found a {type(path).__name__}"
-        raise OptionError(f"path: expected the directory of a savepoint or checkpoint, {found}")
+        problem = f"found {path!r}" if isinstance(path, str) or path is None else f"found a {type(path).__name__}"
+        raise OptionError(f"path: expected the directory of a savepoint or checkpoint, {problem}")
 
 
 def _near(storage: Storage, location: Location) -> str:
@@ -102,14 +102,14 @@ def _near(storage: Storage, location: Location) -> str:
 
 def _instead(storage: Storage, location: Location) -> str:
     """Return a description of a directory that is not a snapshot, or the snapshots below it."""
-    what = described_directory([entry.name for entry in storage.list(str(location))])
-    if what:
-        return f"It looks like {what}"
+    description = described_directory([entry.name for entry in storage.list(str(location))])
+    if description:
+        return f"It looks like {description}"
     below = _snapshots_below(storage, str(location))
     if below:
         likely = sorted(below, key=_savepoints_then_newest_checkpoints)
-        more = f" and {len(below) - _SHOWN} more" if len(below) > _SHOWN else ""
-        return f"Snapshots below it: {', '.join(likely[:_SHOWN])}{more}"
+        omitted = f" and {len(below) - _SHOWN} more" if len(below) > _SHOWN else ""
+        return f"Snapshots below it: {', '.join(likely[:_SHOWN])}{omitted}"
     return "No snapshots are near below it; pass the directory of a savepoint or checkpoint"
 
 
@@ -121,23 +121,23 @@ def _savepoints_then_newest_checkpoints(path: str) -> tuple[bool, int]:
 
 def _snapshots_below(storage: Storage, root: str) -> list[str]:
     """Return directories with ``_metadata`` below ``root``, breadth first; search a bounded number of directories."""
-    found: list[str] = []
+    directories: list[str] = []
     level, listed = [root], 0
     for _ in range(_DEPTH):
         following: list[str] = []
         for directory in level:
             if listed >= _LISTED:
-                return found
+                return directories
             listed += 1
             for entry in storage.list(directory):
                 if not entry.is_directory:
                     continue
                 if storage.is_file(str(Location.parse(entry.path).joined(METADATA_FILE))):
-                    found.append(entry.path)
+                    directories.append(entry.path)
                 else:
                     following.append(entry.path)
         level = following
-    return found
+    return directories
 
 
 @dataclass(frozen=True, slots=True)

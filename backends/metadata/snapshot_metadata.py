@@ -154,8 +154,8 @@ class OperatorState:
     @property
     def reference_checkpoints(self) -> frozenset[int]:
         """The earlier checkpoints that subtasks of failed regions have their state from."""
-        found = (subtask.reference_checkpoint_id for subtask in self.subtasks)
-        return frozenset(number for number in found if number is not None)
+        numbers = (subtask.reference_checkpoint_id for subtask in self.subtasks)
+        return frozenset(number for number in numbers if number is not None)
 
     @property
     def has_state(self) -> bool:
@@ -220,9 +220,9 @@ def _check_magic(inp: HandleInput) -> None:
     if not head:
         raise inp.corrupt("the file is empty: writing or copying it was interrupted; use another snapshot, or copy it again", 0)
     if not head.startswith(_INT.pack(MAGIC)[: len(head)]):
-        what = described_file(head)
-        found = f"it is {what}" if what else f"it starts with {head[: _INT.size].hex()}, not {MAGIC:08x}"
-        raise inp.corrupt(f"not a _metadata file of Flink: {found}. Pass the directory of a savepoint or checkpoint", 0)
+        description = described_file(head)
+        problem = f"it is {description}" if description else f"it starts with {head[: _INT.size].hex()}, not {MAGIC:08x}"
+        raise inp.corrupt(f"not a _metadata file of Flink: {problem}. Pass the directory of a savepoint or checkpoint", 0)
 
 
 def _read(inp: HandleInput) -> CheckpointMetadata:
@@ -418,8 +418,8 @@ def _write_subtask(out: DataOutput, subtask: OperatorSubtaskState, layout: Layou
             out.write_long(subtask.reference_checkpoint_id)
 
 
-def _inexpressible(problem: bool, what: str, operator: OperatorState, version: int) -> None:
+def _inexpressible(problem: bool, feature: str, operator: OperatorState, version: int) -> None:
     if problem:
         raise UnsupportedFormatError(
-            f"metadata version {version} cannot express {what} (operator {operator.label}); write a later version"
+            f"metadata version {version} cannot express {feature} (operator {operator.label}); write a later version"
         )

@@ -95,13 +95,13 @@ class StateStream:
         MissingFileError
             The file does not exist, cannot be read, or is shorter than recorded.
         """
-        wanted = self.size - offset if length is None else length
-        if offset < 0 or wanted < 0 or offset + wanted > self.size:
+        count = self.size - offset if length is None else length
+        if offset < 0 or count < 0 or offset + count > self.size:
             raise CorruptSnapshotError(
-                f"{self.describe()}: bytes {offset} to {offset + wanted} are needed; it has {self.size} bytes"
+                f"{self.describe()}: bytes {offset} to {offset + count} are needed; it has {self.size} bytes"
             )
         try:
-            return self._source.read(self._start + offset, wanted)
+            return self._source.read(self._start + offset, count)
         except MissingFileError:
             if isinstance(self._source, StoredFile) and self.snapshot is not None:
                 check_not_replaced(self._source.storage, *self.snapshot)

@@ -37,8 +37,8 @@ class StoredPart:
     def __len__(self) -> int:
         return self._size
 
-    def __getitem__(self, wanted: slice) -> memoryview:
-        start, stop, _ = wanted.indices(self._size)
+    def __getitem__(self, part: slice) -> memoryview:
+        start, stop, _ = part.indices(self._size)
         return self._file.read(self._offset + start, max(0, stop - start))
 
     def __bytes__(self) -> bytes:

@@ -63,24 +63,24 @@ def operators(snapshot: Snapshot) -> pa.Table:
 
 def operator_kinds(snapshot: Snapshot) -> dict[str, str]:
     """Return the kinds of operators by their ids: from their names, or from one file of an operator without name and uid."""
-    known: dict[str, str] = {}
+    kinds: dict[str, str] = {}
     for operator in snapshot.metadata.operators:
         plan = plan_operator(snapshot, operator)
         kind = kind_of((), operator.name) if plan is None else plan.transformation
         if kind is None and not (operator.uid or operator.name) and operator.state_size:
             kind = _kind_by_states(snapshot, operator)
         if kind is not None:
-            known[operator.operator_id] = kind
-    return known
+            kinds[operator.operator_id] = kind
+    return kinds
 
 
 def _kind_by_states(snapshot: Snapshot, operator: OperatorState) -> str | None:
     """Return the kind of an operator from the states of its first subtask with state; ``None`` if they can't be read."""
     try:
-        ((found, _),) = surveys(snapshot, [of_one_subtask(operator)])
+        ((variants, _),) = surveys(snapshot, [of_one_subtask(operator)])
     except StateProcessorError:
         return None
-    return kind_of(state for state, *_ in found.values())
+    return kind_of(state for state, *_ in variants.values())
 
 
 def _planned_name(snapshot: Snapshot, operator: OperatorState) -> Row:
@@ -125,11 +125,11 @@ def states(snapshot: Snapshot, *, advise: bool = False) -> pa.Table:
     """
     operators = snapshot.metadata.operators
     undescribed: dict[str, None] = {}
-    known: _KnownCells = {}
+    cells_by_state: _KnownCells = {}
     rows = (
         row
         for operator, surveyed in zip(operators, surveys(snapshot, operators), strict=True)
-        for row in _state_rows(StoredOperator(snapshot, operator, surveyed), known, undescribed)
+        for row in _state_rows(StoredOperator(snapshot, operator, surveyed), cells_by_state, undescribed)
     )
     table = _table(_columns(rows, STATES_SCHEMA), STATES_SCHEMA, snapshot)
     if advise:
@@ -146,36 +146,41 @@ def _columns(rows: Iterable[Row], schema: pa.Schema) -> dict[str, list[Any]]:
     return columns
 
 
-def _state_rows(stored: StoredOperator, known: _KnownCells, undescribed: dict[str, None]) -> Iterator[Row]:
+def _state_rows(stored: StoredOperator, cells_by_state: _KnownCells, undescribed: dict[str, None]) -> Iterator[Row]:
     snapshot, operator = stored.snapshot, stored.operator
     variants, unread = stored.survey()
-    found = {name: states_[0] for name, states_ in variants.items()}
-    keyed = sum(state.is_keyed for state in found.values())
+    first_variants = {name: states_[0] for name, states_ in variants.items()}
+    keyed = sum(state.is_keyed for state in first_variants.values())
     plan = plan_operator(snapshot, operator)
-    kind = kind_of(found.values(), operator.name) if plan is None else plan.transformation
+    kind = kind_of(first_variants.values(), operator.name) if plan is None else plan.transformation
     identity = {"operator_uid": operator.uid, "operator_uid_hash": operator.operator_id, "operator_kind": kind}
-    for name, state in found.items():
-        cells, without_fields = _cells(stored, variants[name], known)
+    for name, state in first_variants.items():
+        cells, without_fields = _cells(stored, variants[name], cells_by_state)
         undescribed |= without_fields
         size = _keyed_size(operator) if state.is_keyed and keyed == 1 else _operator_state_size(operator, state)
         yield identity | cells | {"size_in_bytes": size, "description": None if plan is None else describe(plan, state)}
-    for left in unread:
-        shown = left.name and shown_name(left.name)
-        cells = {"state_name": shown, "state_kind": left.kind, "python": shown != left.name, "backend": left.backend or None}
-        yield identity | cells | {"value_type": f"not readable: {left.error}"}
+    for unread_state in unread:
+        name_of_state = unread_state.name and shown_name(unread_state.name)
+        cells = {
+            "state_name": name_of_state,
+            "state_kind": unread_state.kind,
+            "python": name_of_state != unread_state.name,
+            "backend": unread_state.backend or None,
+        }
+        yield identity | cells | {"value_type": f"not readable: {unread_state.error}"}
     for kind, size in _raw_sizes(snapshot, operator):
         yield identity | {"state_kind": kind, "python": False, "ttl": False, "backend": "raw", "size_in_bytes": size}
 
 
-def _cells(stored: StoredOperator, variants: list[StateDescription], known: _KnownCells) -> tuple[Row, dict[str, None]]:
+def _cells(stored: StoredOperator, variants: list[StateDescription], cells_by_state: _KnownCells) -> tuple[Row, dict[str, None]]:
     """Return the columns that follow from the descriptions of a state, and the undescribed classes in it.
 
     Operators with the same header have the same descriptions. The result is cached for them. A plan names the fields of each
     operator.
     """
     key = Same(*variants)
-    if key in known:
-        return known[key]
+    if key in cells_by_state:
+        return cells_by_state[key]
     state, serializers = variants[0], variants[0].serializers
     row = {
         "state_name": shown_name(state.name),
@@ -189,12 +194,12 @@ def _cells(stored: StoredOperator, variants: list[StateDescription], known: _Kno
         "backend": state.backend,
         "spark_schema": _spark_schema(stored, state.name),
     }
-    found = row, dict.fromkeys(undescribed_classes(tuple(serializers.values())))
+    cells = row, dict.fromkeys(undescribed_classes(tuple(serializers.values())))
     if stored.snapshot.query_plan is None:
-        if len(known) >= _MOST_KNOWN:
-            known.clear()
-        known[key] = found
-    return found
+        if len(cells_by_state) >= _MOST_KNOWN:
+            cells_by_state.clear()
+        cells_by_state[key] = cells
+    return cells
 
 
 def _type_name(serializer: TypeSerializer | None) -> str | None:
@@ -229,11 +234,11 @@ def _operator_state_size(operator: OperatorState, state: StateDescription) -> in
         handle = subtask.managed_operator
         if handle is None:
             continue
-        own = [s.offsets.to_numpy() for s in handle.states if s.name == state.name]
-        if not own:
+        offsets_of_state = [s.offsets.to_numpy() for s in handle.states if s.name == state.name]
+        if not offsets_of_state:
             continue
         bounds = np.unique(np.concatenate([s.offsets.to_numpy() for s in handle.states] + [np.array([handle.state_size])]))
-        starts = np.concatenate(own)
+        starts = np.concatenate(offsets_of_state)
         ends = bounds[np.minimum(np.searchsorted(bounds, starts, side="right"), len(bounds) - 1)]
         total += int((ends - starts).sum())
     return total
@@ -286,8 +291,8 @@ def _subtask_rows(subtask: OperatorSubtaskState) -> Iterator[Row]:
             yield {"slot": slot, "handle_type": _flink_name(operator)} | names | _stream(operator.stream)
     for slot, channels in (("input channel", subtask.input_channels), ("result subpartition", subtask.result_subpartitions)):
         for channel in channels:
-            own = {"slot": slot, "handle_type": _flink_name(channel), "size_in_bytes": channel.state_size}
-            yield _stream(channel.stream) | own
+            cells = {"slot": slot, "handle_type": _flink_name(channel), "size_in_bytes": channel.state_size}
+            yield _stream(channel.stream) | cells
 
 
 def _keyed(handle: h.KeyedStateHandle) -> Iterator[Row]:

@@ -88,9 +88,9 @@ def frames_of(data: bytes, kind: str, serializer: StreamElementSerializer) -> Fr
     if at_start is not None and (kind == INPUT or len(at_start.bounds)):
         return at_start
     for start in range(1, len(data)):
-        found = _chain(data, start)
-        if found is not None and len(found.bounds) and _can_be_read(data[slice(*found.bounds[0])], serializer):
-            return found
+        chain = _chain(data, start)
+        if chain is not None and len(chain.bounds) and _can_be_read(data[slice(*chain.bounds[0])], serializer):
+            return chain
     return at_start or Frames(len(data), np.empty((0, 2), dtype=np.int64), len(data))
 
 
@@ -195,13 +195,13 @@ class ChannelRecords:
             yield self._part(channel, index, INCOMPLETE, _of_rest(data[frames.end :]))
 
     def _decoded(self, channel: ChannelState, data: bytes, frames: Frames) -> Iterator[pa.RecordBatch]:
-        where = f"{channel.context}, {channel.kind} {channel.gate}/{channel.channel}"
+        context = f"{channel.context}, {channel.kind} {channel.gate}/{channel.channel}"
         entries = np.zeros((len(frames.bounds), ENTRY_FIELDS), dtype=np.int64)
         entries[:, :2] = frames.bounds
         buffer = np.frombuffer(data, dtype=np.uint8)
         try:
-            with third_party_errors(where, parts=(self._type,)):
-                yield from decode_framed(self._layout, self._options, where, iter([(buffer, None, entries)]))
+            with third_party_errors(context, parts=(self._type,)):
+                yield from decode_framed(self._layout, self._options, context, iter([(buffer, None, entries)]))
         except CorruptSnapshotError as error:
             raise CorruptSnapshotError(
                 f"{error}; the records may be of another type than {self._type}: give the type of what "

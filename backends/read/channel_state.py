@@ -67,12 +67,14 @@ class ChannelState:
             If the file is not one of channel state.
         """
         stream = snapshot.open(self.stream, self.context)
-        where = f"{self.context}, {self.kind} {self.gate}/{self.channel}, {stream.describe()}"
-        CHANNEL_STATE.check(DataInput(stream.read(0, 4), where).read_int(), where, 0)
+        location = f"{self.context}, {self.kind} {self.gate}/{self.channel}, {stream.describe()}"
+        CHANNEL_STATE.check(DataInput(stream.read(0, 4), location).read_int(), location, 0)
         for offset in self.offsets:
-            length = DataInput(stream.read(offset, 4), f"{where} at {offset}").read_int()
+            length = DataInput(stream.read(offset, 4), f"{location} at {offset}").read_int()
             if length < 0 or offset + 4 + length > stream.size:
-                raise CorruptSnapshotError(f"{where}, offset {offset}: {length} bytes announced, {stream.size - offset - 4} left")
+                raise CorruptSnapshotError(
+                    f"{location}, offset {offset}: {length} bytes announced, {stream.size - offset - 4} left"
+                )
             yield bytes(stream.read(offset + 4, length))
 
 
@@ -93,13 +95,13 @@ def wanted_channels(operator: OperatorState, direction: str | None, gate: int | 
     """
     if direction not in (None, INPUT, OUTPUT):
         raise OptionError(f"{spelled('direction', direction)}: expected {INPUT!r} or {OUTPUT!r}")
-    found = [c for c in channel_states(operator) if direction in (None, c.kind)]
-    wanted = [c for c in found if gate in (None, c.gate)]
-    if gate is not None and not wanted:
-        there = sorted({(c.kind, c.gate) for c in found})
-        known = ", ".join(f"{kind} {number}" for kind, number in there) or "none"
-        raise OptionError(f"{spelled('gate', gate)}: there is no data in flight; the gates with data are: {known}")
-    return wanted
+    channels = [c for c in channel_states(operator) if direction in (None, c.kind)]
+    channels_of_gate = [c for c in channels if gate in (None, c.gate)]
+    if gate is not None and not channels_of_gate:
+        there = sorted({(c.kind, c.gate) for c in channels})
+        listing = ", ".join(f"{kind} {number}" for kind, number in there) or "none"
+        raise OptionError(f"{spelled('gate', gate)}: there is no data in flight; the gates with data are: {listing}")
+    return channels_of_gate
 
 
 def _of_subtask(subtask: OperatorSubtaskState, context: str) -> Iterator[ChannelState]:

@@ -31,9 +31,9 @@ def comments_of(schema: pa.Schema) -> Mapping[str, str]:
     return {f.name: f.metadata[COMMENT].decode() for f in schema if f.metadata and COMMENT in f.metadata}
 
 
-def with_comments_of(schema: pa.Schema, given: pa.Schema) -> pa.Schema:
+def with_comments_of(schema: pa.Schema, described: pa.Schema) -> pa.Schema:
     """Return a schema with the comments that another schema has on the columns of the same names."""
-    comments = comments_of(given)
+    comments = comments_of(described)
     return pa.schema([_commented(field, comments.get(field.name)) for field in schema], metadata=schema.metadata)
 
 
@@ -52,13 +52,13 @@ def _commented(field: pa.Field, comment: str | None) -> pa.Field:
 
 def _with_comment(field: pa.Field, state: StateDescription) -> pa.Field:
     roles = (state.COLUMNS[field.name],) if field.name in state.COLUMNS else _OTHER_COLUMNS.get(field.name, ())
-    found = zoned_types(*(serializer for role, serializer in state.serializers.items() if role in roles))
-    return _commented(field, _zone_comment(found) if found else None)
+    zones = zoned_types(*(serializer for role, serializer in state.serializers.items() if role in roles))
+    return _commented(field, _zone_comment(zones) if zones else None)
 
 
-def _zone_comment(found: Iterable[tuple[str, str]]) -> str:
-    types, zones = zip(*found, strict=True)
-    *others, last = types
-    listed = f"{', '.join(others)} and {last}" if others else last
-    verb = "are" if others else "is"
+def _zone_comment(column_zones: Iterable[tuple[str, str]]) -> str:
+    types, zones = zip(*column_zones, strict=True)
+    *more_types, last = types
+    listed = f"{', '.join(more_types)} and {last}" if more_types else last
+    verb = "are" if more_types else "is"
     return f"{listed} {verb} read in the time zone {zones[0]}; set {spelled('time_zone')} to the zone of the job's JVM"

@@ -36,22 +36,22 @@ def inferred_java_types(stored: StoredOperator, name: str | None) -> dict[str, J
     """
     if name is not None:
         return _of_state(stored, name)
-    found: dict[str, JavaType] = {}
+    java_types: dict[str, JavaType] = {}
     for state, (description, *_) in stored.states().items():
         if isinstance(description, KeyedDescription) and not description.is_timer and description.in_void_namespace:
-            found |= {_beside_others(state, path): type_ for path, type_ in _of_state(stored, state).items()}
-    return found
+            java_types |= {_beside_others(state, path): type_ for path, type_ in _of_state(stored, state).items()}
+    return java_types
 
 
 def _of_state(stored: StoredOperator, name: str) -> dict[str, JavaType]:
-    found: dict[str, Found] = {}
+    seen_parts: dict[str, Found] = {}
     for handle in managed_handles(stored.operator):
         source = handle.open(stored.snapshot)
         state = source.describe(name)
         if state is not None and not state.is_timer:
-            for _ in serialized_entries(source, _observing(state, found), handle.key_groups):
+            for _ in serialized_entries(source, _observing(state, seen_parts), handle.key_groups):
                 pass  # the observers note the classes
-    types = ((path, _java_type(seen)) for path, seen in found.items())
+    types = ((path, _java_type(seen)) for path, seen in seen_parts.items())
     return {path: type_ for path, type_ in types if type_ is not None}
 
 
@@ -62,12 +62,12 @@ def _beside_others(state: str, path: str) -> str:
     return state + whole.removeprefix("value") if whole.startswith("value") else whole
 
 
-def _observing(state: KeyedDescription, found: dict[str, Found]) -> KeyedDescription:
+def _observing(state: KeyedDescription, seen_parts: dict[str, Found]) -> KeyedDescription:
     """Return the state with bytes instead of values; reading it notes the classes in collections."""
     observers: dict[int, Codec] = {}
     for path, part in kryo_parts_of(state):
         if shape(part.declared)[0] == "json" and (is_collection(part.type_class) or is_map(part.type_class)):
-            seen = found.setdefault(path, Found(part.type_class, tuple(set() for _ in range(1 + is_map(part.type_class)))))
+            seen = seen_parts.setdefault(path, Found(part.type_class, tuple(set() for _ in range(1 + is_map(part.type_class)))))
             observers[id(part)] = observing(part, seen)
 
     return with_serialized_values(state, lambda serializer: PassThroughCodec(with_replacements(serializer, observers)))

@@ -59,25 +59,26 @@ class JoinedStatesReader(PlannedReader):
         self._note = note
         self._columns = _column_names(states)
         self._plans = self._plans_of_states()
-        self._readers = {name: KeyedStateReader(stored, found, self._plans[name]) for name, found in states.items()}
+        self._readers = {name: KeyedStateReader(stored, variants, self._plans[name]) for name, variants in states.items()}
         keys, first = plan.options.keys, next(iter(states))
         self._keys = None if keys is None else keys_to_read(evolved(states[first][0], self._plans[first].types), keys)
 
     def _plans_of_states(self) -> dict[str, ReadPlan]:
         """Return the plan of each state. A column of the whole read is the value of its state."""
         types: dict[str, list[TypeByPath]] = {n: [] for n in self._columns}
-        known = {layouts.KEY: [*types], **{column: [n] for n, column in self._columns.items()}}
-        for path, given in self._plan.types.types:
-            column = next((c for c in known if is_inside(path, c)), None)
+        by_column = {layouts.KEY: [*types], **{column: [n] for n, column in self._columns.items()}}
+        for path, type_ in self._plan.types.types:
+            column = next((c for c in by_column if is_inside(path, c)), None)
             if column is None:
                 raise OptionError(
-                    f"a type is given for the column {path!r}, which does not exist: the columns are {', '.join(sorted(known))}"
+                    f"a type is given for the column {path!r}, which does not exist: the "
+                    f"columns are {', '.join(sorted(by_column))}"
                 )
-            for name in known[column]:
-                own = path if column == layouts.KEY else moved(path, column, layouts.VALUE)
-                types[name].append((own, given))
+            for name in by_column[column]:
+                own_path = path if column == layouts.KEY else moved(path, column, layouts.VALUE)
+                types[name].append((own_path, type_))
         whole = replace(self._plan, options=replace(self._plan.options, flatten=False, keys=None))
-        return {name: replace(whole, types=whole.types._replace(types=tuple(given))) for name, given in types.items()}
+        return {name: replace(whole, types=whole.types._replace(types=tuple(type_list))) for name, type_list in types.items()}
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_keys": None}  # each split has the keys in it
@@ -104,13 +105,13 @@ class JoinedStatesReader(PlannedReader):
     def _rows(self, split: KeyedSplit) -> Iterator[pa.RecordBatch]:
         """Read a few key groups at a time. A key has the same key group in every state."""
         source = split.handle.open(self._stored.snapshot)
-        found = (state for name in self._readers if (state := source.describe(name)) is not None)
-        states = {state.name: evolved(state, self._plans[state.name].types) for state in found}
-        wanted = None
+        described_states = (state for name in self._readers if (state := source.describe(name)) is not None)
+        states = {state.name: evolved(state, self._plans[state.name].types) for state in described_states}
+        keys_to_read = None
         if split.keys is not None and states:
-            wanted = wanted_keys(next(iter(states.values())), split.keys, self._stored.operator.max_parallelism)
+            keys_to_read = wanted_keys(next(iter(states.values())), split.keys, self._stored.operator.max_parallelism)
         for chunk in key_group_chunks(split.key_groups, split.size, _CHUNK_BYTES):
-            keys = None if wanted is None else wanted.within(chunk)
+            keys = None if keys_to_read is None else keys_to_read.within(chunk)
             yield from self._join(source, states, split.handle.subtask, chunk, keys)
 
     def _join(
@@ -139,12 +140,12 @@ class JoinedStatesReader(PlannedReader):
         for name, column in self._columns.items():
             if column not in names:
                 continue
-            wanted = self.schema.field(column).type
+            column_type = self.schema.field(column).type
             if name in tables:
                 at = pc.index_in(unique, value_set=tables[name].column(KEY_BYTES_COLUMN).combine_chunks())
-                arrays[column] = shapes.conform(tables[name].column(layouts.VALUE).combine_chunks().take(at), wanted)
+                arrays[column] = shapes.conform(tables[name].column(layouts.VALUE).combine_chunks().take(at), column_type)
             else:
-                arrays[column] = pa.nulls(len(unique), wanted)
+                arrays[column] = pa.nulls(len(unique), column_type)
         if KEY_GROUP_COLUMN in names:
             arrays[KEY_GROUP_COLUMN] = _taken(tables, KEY_GROUP_COLUMN, first, pa.int32())
         if self._plan.options.metadata:
@@ -156,11 +157,11 @@ class JoinedStatesReader(PlannedReader):
 def _column_names(states: Iterable[str]) -> dict[str, str]:
     """Return a column for each state: its name, unless that is taken."""
     names = list(states)
-    taken = {layouts.KEY, KEY_GROUP_COLUMN, shapes.SUBTASK, shapes.LAST_ACCESS}
+    reserved = {layouts.KEY, KEY_GROUP_COLUMN, shapes.SUBTASK, shapes.LAST_ACCESS}
     columns: dict[str, str] = {}
     for name in names:
-        column = own = shown_name(name)
-        while column in taken or column in columns.values() or (column != own and column in names):
+        column = usual_name = shown_name(name)
+        while column in reserved or column in columns.values() or (column != usual_name and column in names):
             column += "_state"
         columns[name] = column
     return columns
@@ -173,6 +174,6 @@ def _first_positions(values: pa.Array, unique: pa.Array) -> np.ndarray[Any, np.d
     return first
 
 
-def _taken(tables: dict[str, pa.Table], column: str, rows: pa.Array, wanted: pa.DataType) -> pa.Array:
-    chunks = [shapes.conform(t.column(column).combine_chunks(), wanted) for t in tables.values()]
+def _taken(tables: dict[str, pa.Table], column: str, rows: pa.Array, column_type: pa.DataType) -> pa.Array:
+    chunks = [shapes.conform(t.column(column).combine_chunks(), column_type) for t in tables.values()]
     return pa.concat_arrays(chunks).take(rows)

@@ -107,14 +107,14 @@ class KeyColumn:
         return hash_codes(state.key, self.column).astype(np.int64)
 
 
-def keys_of(state: KeyedDescription, given: Sequence[Any] | pa.Table) -> Keys:
+def keys_of(state: KeyedDescription, selected: Sequence[Any] | pa.Table) -> Keys:
     """Return keys of a state.
 
     Parameters
     ----------
     state
         A state of the operator, for the type of its keys.
-    given
+    selected
         Python values; or a table with a row for each key: the column ``key``, or if keys are structs the columns of their fields.
 
     Raises
@@ -122,9 +122,9 @@ def keys_of(state: KeyedDescription, given: Sequence[Any] | pa.Table) -> Keys:
     OptionError
         If a key is not of the state's key type, or a table has other columns.
     """
-    column = _key_column(state, given) if isinstance(given, pa.Table) else _as_column(state.key, given)
+    column = _key_column(state, selected) if isinstance(selected, pa.Table) else _as_column(state.key, selected)
     if column is None:
-        values = KeyValues(tuple(given))
+        values = KeyValues(tuple(selected))
         values.serialized(state)
         return values
     try:
@@ -178,9 +178,9 @@ def _key_column(state: KeyedDescription, table: pa.Table) -> pa.Array:
         columns = [column.combine_chunks() for column in table.columns]
         return pa.StructArray.from_arrays(columns, fields=list(table.schema))
     if names != [KEY_COLUMN]:
-        others = f", or the columns {', '.join(f.name for f in key_type)}" if pa.types.is_struct(key_type) else ""
+        or_columns = f", or the columns {', '.join(f.name for f in key_type)}" if pa.types.is_struct(key_type) else ""
         raise OptionError(
-            f"keys: state {state.name!r} has keys of type {state.key}: expected the column {KEY_COLUMN!r}{others}, "
+            f"keys: state {state.name!r} has keys of type {state.key}: expected the column {KEY_COLUMN!r}{or_columns}, "
             f"found {', '.join(map(repr, names)) or 'no column'}; select it"
         )
     keys = table.column(KEY_COLUMN).combine_chunks()
@@ -204,15 +204,15 @@ def _as_column(key: TypeSerializer, keys: Sequence[Any]) -> pa.Array | None:
 
 
 def _of_key(state: KeyedDescription, key: Any, use: Callable[[TypeSerializer, Any], _T]) -> _T:
-    where = f"keys: state {state.name!r} has keys of type {state.key}, found {key!r} of type {type(key).__name__}"
+    problem = f"keys: state {state.name!r} has keys of type {state.key}, found {key!r} of type {type(key).__name__}"
     accepted = _PLAIN_KEYS.get(str(state.key), object)
     if key is None or not isinstance(key, accepted) or (isinstance(key, (bool, np.bool_)) and accepted in (Integral, Real)):
-        raise OptionError(where)
+        raise OptionError(problem)
     try:
         return use(state.key, state.key.key_from_column(key))
     except InvalidRowError as e:
-        raise OptionError(f"{where}: {e}") from e
+        raise OptionError(f"{problem}: {e}") from e
     except StateProcessorError:
         raise
     except UNWRITABLE as e:
-        raise OptionError(f"{where}: {why_unwritable(e, state.key, key)}") from e
+        raise OptionError(f"{problem}: {why_unwritable(e, state.key, key)}") from e

@@ -90,10 +90,10 @@ class KeyReader:
         OptionError
             If the key is not of the operator's key type.
         """
-        wanted = WantedKeys(self._described, keys_of(self._described, (key,)), self._stored.operator.max_parallelism)
-        groups = wanted.key_groups
+        keys = WantedKeys(self._described, keys_of(self._described, (key,)), self._stored.operator.max_parallelism)
+        groups = keys.key_groups
         owners = None if groups is None else self._owners.get(groups[0], self._find_owners)
-        return self._readers.get(owners, self._open_readers).rows(wanted)
+        return self._readers.get(owners, self._open_readers).rows(keys)
 
     def _describe(self) -> KeyedDescription:
         """Return a keyed state of the operator, for the type of its keys."""
@@ -125,16 +125,18 @@ class KeyReader:
             text = self._as_text(reader, opened)
             return _Readers(stored.snapshot, handles, {shown_name(self._state): (reader, text)})
         variants = owning.states()
-        keyed = {name: [v for v in found if isinstance(v, KeyedDescription)] for name, found in variants.items()}
-        keyed = {name: found for name, found in keyed.items() if found}
-        plain = {name: found for name, found in keyed.items() if not found[0].is_timer}
+        keyed = {
+            name: [v for v in state_variants if isinstance(v, KeyedDescription)] for name, state_variants in variants.items()
+        }
+        keyed = {name: variants_of_state for name, variants_of_state in keyed.items() if variants_of_state}
+        plain = {name: state_variants for name, state_variants in keyed.items() if not state_variants[0].is_timer}
         if options.python_type is not None:
             raise type_of_one_state()
-        plan = plan_read(owning, [found[0] for found in plain.values()], options)
+        plan = plan_read(owning, [state_variants[0] for state_variants in plain.values()], options)
         readers = {}
-        for name, found in plain.items():
-            reader = KeyedStateReader(owning, found, plan)
-            text = self._as_text(reader, partial(_planned, owning, found))
+        for name, variants_of_state in plain.items():
+            reader = KeyedStateReader(owning, variants_of_state, plan)
+            text = self._as_text(reader, partial(_planned, owning, variants_of_state))
             readers[shown_name(name)] = reader, text
         if len(plain) == len(keyed):
             return _Readers(stored.snapshot, handles, readers)
@@ -153,8 +155,8 @@ class KeyReader:
         return text
 
 
-def _planned(stored: StoredOperator, found: list[KeyedDescription], options: ReadOptions) -> KeyedStateReader:
-    return KeyedStateReader(stored, found, plan_read(stored, found[:1], options))
+def _planned(stored: StoredOperator, variants: list[KeyedDescription], options: ReadOptions) -> KeyedStateReader:
+    return KeyedStateReader(stored, variants, plan_read(stored, variants[:1], options))
 
 
 class _Readers:
@@ -183,9 +185,9 @@ class _Readers:
         self._handles = list(handles)
         self._open: dict[int, KeyedStateSource] = {}
 
-    def rows(self, wanted: WantedKeys) -> tuple[RowsByState, pa.Table | None]:
+    def rows(self, keys: WantedKeys) -> tuple[RowsByState, pa.Table | None]:
         """Return the rows of keys in each state, and their timers."""
-        splits = plan_splits(self._handles, wanted)
+        splits = plan_splits(self._handles, keys)
         managed = [split for split in splits if not split.handle.raw]
         opened = self._open.copy()
 

@@ -84,12 +84,12 @@ class KeyedStateReader(PlannedReader):
         """
         keys = self._keys if keys is None else keys
         with naming_state(self._name, self._stored.operator):
-            wanted = None if keys is None else wanted_keys(self._variants[0], keys, self._stored.operator.max_parallelism)
+            keys_to_read = None if keys is None else wanted_keys(self._variants[0], keys, self._stored.operator.max_parallelism)
             operator, is_timer = self._stored.operator, self._variants[0].is_timer
             handles = keyed_handles(operator, self._stored.snapshot) if is_timer else managed_handles(operator)
             nests_maps = self._variants[0].kind == MAP and not self._plan.options.flatten  # a row has all entries of a key
             key_ranges = None if whole_key_groups or nests_maps else partial(self._key_ranges, most_bytes=split_bytes)
-            return plan_splits(list(handles), wanted, split_bytes, key_ranges)
+            return plan_splits(list(handles), keys_to_read, split_bytes, key_ranges)
 
     def _key_ranges(self, handle: KeyedHandle, most_bytes: int) -> list[KeyRange]:
         return handle.open(self._stored.snapshot).key_ranges(self._name, most_bytes)
@@ -123,8 +123,8 @@ class KeyedStateReader(PlannedReader):
         if state is None:
             return
         types = self._plan.types
-        where = f"state {self._name!r} of {self._stored.label}"
-        blamed = third_party_errors(where, parts=state.serializers.values())
+        context = f"state {self._name!r} of {self._stored.label}"
+        blamed = third_party_errors(context, parts=state.serializers.values())
         with blaming_declared_type(self._name, types.python_type(self._name)), blamed:
             batches = read_state(source, evolved(state, types), self._plan, key_groups, keys, between=between)
             yield from map(self._finished, batches, repeat(subtask))

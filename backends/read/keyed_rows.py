@@ -61,10 +61,10 @@ def read_state(
     columns = decoded_columns(state, plan)
     if key_bytes:
         columns = {**columns, KEY_BYTES_COLUMN: EVERYTHING}
-    wanted = None if keys is None else keys.serialized(state)
+    serialized_keys = None if keys is None else keys.serialized(state)
     values = replace(plan.values, ttl=True) if state.kind == MAP and state.has_ttl else plan.values
     request = ScanRequest(
-        state.name, columns, values, key_groups, wanted, plan.types, in_pieces=plan.options.flatten, between=between
+        state.name, columns, values, key_groups, serialized_keys, plan.types, in_pieces=plan.options.flatten, between=between
     )
     batches = source.scan(request)
     if state.kind == LIST:

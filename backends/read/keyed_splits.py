@@ -60,7 +60,7 @@ class KeyedSplit:
 
 def plan_splits(
     handles: Sequence[KeyedHandle],
-    wanted: WantedKeys | None = None,
+    keys: WantedKeys | None = None,
     split_bytes: int = SPLIT_BYTES,
     key_ranges: KeyRanges | None = None,
 ) -> list[KeyedSplit]:
@@ -70,7 +70,7 @@ def plan_splits(
     ----------
     handles
         The handles to read.
-    wanted
+    keys
         Only these keys; ``None`` for all. Few key groups are read one by one, many in the ranges of a full read.
     split_bytes
         Size of a split, in bytes of the snapshot.
@@ -78,22 +78,22 @@ def plan_splits(
         Function that returns the ranges of keys of a store, which it reads; ``None`` if key groups can't be cut.
     """
     splits = []
-    large = [handle for handle in handles if key_ranges is not None and wanted is None and _is_cut(handle, split_bytes)]
+    large = [handle for handle in handles if key_ranges is not None and keys is None and _is_cut(handle, split_bytes)]
     ranges = dict(zip(map(id, large), at_once(key_ranges, large), strict=True)) if key_ranges is not None else {}
     for handle in handles:
         if id(handle) in ranges:
-            splits += [KeyedSplit(handle, _groups_of(handle, found), None, found) for found in ranges[id(handle)]]
+            splits += [KeyedSplit(handle, _groups_of(handle, key_range), None, key_range) for key_range in ranges[id(handle)]]
             continue
-        groups = None if wanted is None else wanted.key_groups
+        groups = None if keys is None else keys.key_groups
         if groups is not None:
             groups = [k for k in groups if k in handle.key_groups]
             if len(groups) <= _FEW_GROUPS:
-                splits += [_split(handle, h.KeyGroupRange(k, k), wanted) for k in groups]
+                splits += [_split(handle, h.KeyGroupRange(k, k), keys) for k in groups]
                 continue
         parts = max(1, min(len(handle.key_groups), round(handle.handle.state_size / split_bytes)))
         bounds = np.linspace(handle.key_groups.start, handle.key_groups.end_inclusive + 1, parts + 1).astype(int).tolist()
         whole = [h.KeyGroupRange(a, b - 1) for a, b in pairwise(bounds)]
-        splits += [_split(handle, part, wanted) for part in (whole if groups is None else _around(handle, whole, groups))]
+        splits += [_split(handle, part, keys) for part in (whole if groups is None else _around(handle, whole, groups))]
     return splits
 
 
@@ -147,15 +147,15 @@ def cut_at_bounds(key_groups: h.KeyGroupRange, ranges: Iterable[h.KeyGroupRange]
         yield h.KeyGroupRange(first, behind - 1)
 
 
-def _split(handle: KeyedHandle, key_groups: h.KeyGroupRange, wanted: WantedKeys | None) -> KeyedSplit:
-    return KeyedSplit(handle, key_groups, None if wanted is None else wanted.within(key_groups))
+def _split(handle: KeyedHandle, key_groups: h.KeyGroupRange, keys: WantedKeys | None) -> KeyedSplit:
+    return KeyedSplit(handle, key_groups, None if keys is None else keys.within(key_groups))
 
 
-def keys_to_read(state: KeyedDescription, given: Sequence[Any] | pa.Table) -> Keys:
+def keys_to_read(state: KeyedDescription, keys: Sequence[Any] | pa.Table) -> Keys:
     """Return the keys that a user selects; see :func:`~state_processor.backends.read.key_lookup.keys_of`."""
     from state_processor.backends.read.key_lookup import keys_of  # it encodes keys; most reads select none
 
-    return keys_of(state, given)
+    return keys_of(state, keys)
 
 
 def wanted_keys(state: KeyedDescription, keys: Keys, max_parallelism: int) -> WantedKeys:

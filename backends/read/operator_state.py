@@ -95,15 +95,15 @@ class OperatorStateReader(PlannedReader):
         CorruptSnapshotError
             If the copies of broadcast state differ.
         """
-        found = [
+        splits = [
             OperatorSplit(s.managed_operator, s.index, subtask_label(self._stored.operator, s))
             for s in self._stored.operator.subtasks
             if s.managed_operator is not None and any(m.name == self._name for m in s.managed_operator.states)
         ]
-        if self._variants[0].kind == BROADCAST and found:
-            self._check_copies(found)
-            return found[:1]
-        return found
+        if self._variants[0].kind == BROADCAST and splits:
+            self._check_copies(splits)
+            return splits[:1]
+        return splits
 
     def _rows(self, split: OperatorSplit) -> Iterator[pa.RecordBatch]:
         for batch in self._named(split):
@@ -136,30 +136,30 @@ class OperatorStateReader(PlannedReader):
         stream = self._stored.snapshot.open(split.handle.stream, split.context)
         context = f"{split.context}, state {name!r}, {stream.describe()}"
         with third_party_errors(context, parts=state.serializers.values()):
-            found = locate(self._stored.snapshot, split.handle, header, name, context)
+            stored = locate(self._stored.snapshot, split.handle, header, name, context)
             decode = self._entries if state.kind == BROADCAST else self._elements
-            yield from decode(found, _fields(state), columns, context)
+            yield from decode(stored, _fields(state), columns, context)
 
     def _elements(
-        self, found: StateBytes, fields: tuple[Field, ...], columns: FieldSelection, context: str
+        self, stored: StateBytes, fields: tuple[Field, ...], columns: FieldSelection, context: str
     ) -> Iterator[pa.RecordBatch]:
         """Read the elements of a list."""
-        entries = np.zeros((len(found.starts), ENTRY_FIELDS), dtype=np.int64)
-        entries[:, 0], entries[:, 1] = found.starts, found.ends
+        entries = np.zeros((len(stored.starts), ENTRY_FIELDS), dtype=np.int64)
+        entries[:, 0], entries[:, 1] = stored.starts, stored.ends
         layout = RowLayout((Part(0, fields),), columns)
-        yield from decode_framed(layout, self._plan.values, context, iter([(found.buffer, found.base, entries)]))
+        yield from decode_framed(layout, self._plan.values, context, iter([(stored.buffer, stored.base, entries)]))
 
     def _entries(
-        self, found: StateBytes, fields: tuple[Field, ...], columns: FieldSelection, context: str
+        self, stored: StateBytes, fields: tuple[Field, ...], columns: FieldSelection, context: str
     ) -> Iterator[pa.RecordBatch]:
         """Read the entries of broadcast state."""
         layout = RowLayout((Part(None, fields, (0, 2)),), columns)
         decoder = layout.decoder(self._plan.values)
-        for start, end in zip(found.starts.tolist(), found.ends.tolist(), strict=True):
-            source = DataInput(found.buffer.data, context, start, end)
+        for start, end in zip(stored.starts.tolist(), stored.ends.tolist(), strict=True):
+            source = DataInput(stored.buffer.data, context, start, end)
             count = source.read_count("broadcast entries", 1)
-            site = EntryLocator(context, layout, found.buffer, found.base)
-            yield from decoder.rows(found.buffer[:end], source.position, count, site)
+            site = EntryLocator(context, layout, stored.buffer, stored.base)
+            yield from decoder.rows(stored.buffer[:end], source.position, count, site)
             last = decoder.position if count else source.position
             if last != end:
                 raise source.corrupt(f"{end - last} bytes are left over behind the last entry", last)
@@ -193,7 +193,7 @@ def raw_elements(snapshot: Snapshot, split: OperatorSplit, name: str) -> tuple[n
     meta = header.state(name)
     if meta is None:
         return np.zeros(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)
-    found = locate(snapshot, split.handle, header, name, f"{split.context}, state {name!r}")
-    pieces = [found.buffer[a:b] for a, b in zip(found.starts, found.ends, strict=True)]
+    stored = locate(snapshot, split.handle, header, name, f"{split.context}, state {name!r}")
+    pieces = [stored.buffer[a:b] for a, b in zip(stored.starts, stored.ends, strict=True)]
     data = np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.uint8)
-    return data, np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(found.ends - found.starts)])
+    return data, np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(stored.ends - stored.starts)])

@@ -98,20 +98,20 @@ class Declaration:
     code_only: bool = False
 
 
-def option(values: Any, doc: str, default: Any = None, *, shown: bool = True, **others: Any) -> Any:
+def option(values: Any, doc: str, default: Any = None, *, in_repr: bool = True, **declaration: Any) -> Any:
     """Return a field of a dataclass that declares an option.
 
     Parameters
     ----------
     values, doc, default, **others
         See :class:`Declaration`.
-    shown
+    in_repr
         False to leave the value out of the object's ``repr``.
     """
-    metadata = {_DECLARATION: Declaration(values, doc, default, **others)}
+    metadata = {_DECLARATION: Declaration(values, doc, default, **declaration)}
     if isinstance(default, dict):
-        return field(default_factory=lambda: dict(default), repr=shown, metadata=metadata)
-    return field(default=default, repr=shown, metadata=metadata)
+        return field(default_factory=lambda: dict(default), repr=in_repr, metadata=metadata)
+    return field(default=default, repr=in_repr, metadata=metadata)
 
 
 def declarations(holder: type) -> Mapping[str, Declaration]:

@@ -99,7 +99,7 @@ class QueryMatches:
     @property
     def found(self) -> dict[str, TranslatedOperator]:
         """The operators of the plan, by the recorded ids of the operators of the snapshot."""
-        return {one.operator.operator_id: one.found for one in self.matches if one.found is not None}
+        return {match.operator.operator_id: match.found for match in self.matches if match.found is not None}
 
 
 def with_query(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
@@ -120,9 +120,9 @@ def with_query(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
         renamed = tuple(_renamed(o, matches.found.get(o.operator_id)) for o in operators)
         recorded = {new.operator_id: old.operator_id for old, new in zip(operators, renamed, strict=True) if new is not old}
         if not any(o.operator_id in plan.operators for o in renamed):
-            found = ", ".join(o.label for o in operators)
+            labels = ", ".join(o.label for o in operators)
             raise OptionError(
-                f"{spelled('plan')}: the plan does not have the operators of the snapshot ({found}). Pass the plan of the query "
+                f"{spelled('plan')}: the plan does not have the operators of the snapshot ({labels}). Pass the plan of the query "
                 f"that wrote it, compiled from the same text, or with EXECUTE PLAN and the default table.exec.uid.format. "
                 f"Without a plan, {spelled('fields')} names rows"
             )
@@ -134,18 +134,18 @@ def with_query(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
     return replace(snapshot, metadata=metadata, query_plan=plan, recorded_ids=recorded)
 
 
-def _renamed(operator: OperatorState, found: TranslatedOperator | None) -> OperatorState:
-    return operator if found is None else replace(operator, operator_id=operator_id(found.uid), uid=found.uid)
+def _renamed(operator: OperatorState, translated: TranslatedOperator | None) -> OperatorState:
+    return operator if translated is None else replace(operator, operator_id=operator_id(translated.uid), uid=translated.uid)
 
 
 def _report(matches: QueryMatches) -> None:
     """Log the operators without a match, and the advice, if any operator has a match."""
-    for one in matches.matches if matches.found else ():
-        if one.found is None and (one.candidates or one.operator.state_size):
-            known = some_of([found.in_plan.label for found in one.candidates]) if one.candidates else "none"
+    for match in matches.matches if matches.found else ():
+        if match.found is None and (match.candidates or match.operator.state_size):
+            labels = some_of([candidate.in_plan.label for candidate in match.candidates]) if match.candidates else "none"
             _LOG.warning(
                 "%s: operator %s keeps its id; operators of the plan that fit: %s",
-                spelled("plan"), one.operator.name or one.operator.operator_id, known,
+                spelled("plan"), match.operator.name or match.operator.operator_id, labels,
             )  # fmt: skip
     for advice in matches.advice if matches.found else ():
         _LOG.warning("%s: %s", spelled("plan"), advice)
@@ -186,9 +186,9 @@ class _SubmittedJob:
 
     def matches(self) -> QueryMatches:
         """Match the operators: see :func:`match_query`."""
-        known = self._by_id()
-        if known is not None:
-            decided = tuple(_with_uid(self._decided(o, known.get(o.operator_id))) for o in self.operators)
+        operators_by_id = self._by_id()
+        if operators_by_id is not None:
+            decided = tuple(_with_uid(self._decided(o, operators_by_id.get(o.operator_id))) for o in self.operators)
             return QueryMatches(decided, by_id=True, advice=tuple(self._other_ttl(decided)))
         matches = tuple(map(_with_uid, self._by_structure()))
         return QueryMatches(matches, by_id=False, advice=(self._other_shape(), *self._other_ttl(matches)))
@@ -207,19 +207,19 @@ class _SubmittedJob:
                 break
         if not best:
             return None
-        first, *others = best
+        first, *more_maps = best
         agreed = {
-            uid_hash: found
-            for uid_hash, found in first.items()
-            if uid_hash in ids and all(other.get(uid_hash) == found for other in others)
+            uid_hash: operator
+            for uid_hash, operator in first.items()
+            if uid_hash in ids and all(operator_map.get(uid_hash) == operator for operator_map in more_maps)
         }
         return agreed or None
 
     def _explains(self, translated: Mapping[str, TranslatedOperator]) -> bool:
         """Return whether a graph has the operators of the snapshot with their states; sinks of unknown connectors may differ."""
         ids = {o.operator_id for o in self.operators}
-        for uid_hash, found in translated.items():
-            if uid_hash not in ids and found.transformation not in _OF_SINKS:
+        for uid_hash, translated_operator in translated.items():
+            if uid_hash not in ids and translated_operator.transformation not in _OF_SINKS:
                 return False
         for operator in self.operators:
             states = self.states[operator.operator_id]
@@ -230,13 +230,16 @@ class _SubmittedJob:
                 return False
         return True
 
-    def _decided(self, operator: OperatorState, found: TranslatedOperator | None) -> QueryMatch:
+    def _decided(self, operator: OperatorState, translated: TranslatedOperator | None) -> QueryMatch:
         facts = ("the id follows from the plan", *(("the states fit",) if self.states[operator.operator_id] else ()))
-        return QueryMatch(operator, found, facts if found is not None else ())
+        return QueryMatch(operator, translated, facts if translated is not None else ())
 
     def _by_structure(self) -> Iterator[QueryMatch]:
         usual = next(translations(self.plan)).values()
-        possible = sorted((one for one in usual if _may_have_state(one)), key=lambda one: self.plan.nodes.index(one.node))
+        possible = sorted(
+            (candidate for candidate in usual if _may_have_state(candidate)),
+            key=lambda candidate: self.plan.nodes.index(candidate.node),
+        )
         ranked = self._by_name(possible)
         candidates: dict[str, list[TranslatedOperator]] = {}
         unsure: set[str] = set()
@@ -246,25 +249,27 @@ class _SubmittedJob:
                 continue
             named, kind = ranked.get(operator.operator_id), kind_of((), operator.name)
             candidates[operator.operator_id] = [
-                one
-                for one in possible
-                if (named is None or one is named)
-                and _is_kind(one, kind)
-                and fits(one.in_plan, states)
-                and _has_states(one, states)
+                candidate
+                for candidate in possible
+                if (named is None or candidate is named)
+                and _is_kind(candidate, kind)
+                and fits(candidate.in_plan, states)
+                and _has_states(candidate, states)
             ]
             if kind is None and any(_DISTINCT.match(name) for name in states):
                 unsure.add(operator.operator_id)
-        decided = {key: found for key, found in _eliminated(candidates).items() if key not in unsure}
+        decided = {key: operator for key, operator in _eliminated(candidates).items() if key not in unsure}
         for operator in self.operators:
-            found = decided.get(operator.operator_id)
-            left = candidates.get(operator.operator_id, [])
-            facts = ["the states fit"] if left else []
-            if left and operator.operator_id in ranked:
+            decided_operator = decided.get(operator.operator_id)
+            candidates_left = candidates.get(operator.operator_id, [])
+            facts = ["the states fit"] if candidates_left else []
+            if candidates_left and operator.operator_id in ranked:
                 facts.insert(0, f"name {operator.name!r}")
-            if left and operator.operator_id in unsure:
+            if candidates_left and operator.operator_id in unsure:
                 facts.append("distinct values have another layout if the job aggregated in another number of phases")
-            yield QueryMatch(operator, found, tuple(facts), () if found is not None else tuple(left))
+            yield QueryMatch(
+                operator, decided_operator, tuple(facts), () if decided_operator is not None else tuple(candidates_left)
+            )
 
     def _by_name(self, possible: Sequence[TranslatedOperator]) -> dict[str, TranslatedOperator]:
         """Return operators by the names that snapshots of Flink 2 have: ``Join[7]``. The numbers have the order of the plan."""
@@ -274,14 +279,14 @@ class _SubmittedJob:
             if match is not None:
                 named.setdefault(match[1], []).append((int(match[2]), operator.operator_id))
         planned: dict[str, list[TranslatedOperator]] = {}
-        for one in possible:
-            if one.transformation not in (COMMITTER, "streaming-writer"):
-                planned.setdefault(_shown_name(one), []).append(one)
+        for candidate in possible:
+            if candidate.transformation not in (COMMITTER, "streaming-writer"):
+                planned.setdefault(_shown_name(candidate), []).append(candidate)
         return {
-            uid_hash: one
-            for name, found in named.items()
-            if len(found) == len(planned.get(name, ()))
-            for (_, uid_hash), one in zip(sorted(found), planned[name], strict=True)
+            uid_hash: operator
+            for name, hashes in named.items()
+            if len(hashes) == len(planned.get(name, ()))
+            for (_, uid_hash), operator in zip(sorted(hashes), planned[name], strict=True)
         }
 
     def _other_shape(self) -> str:
@@ -290,10 +295,10 @@ class _SubmittedJob:
         names = [match[1] for o in self.operators if (match := _NAME.fullmatch(o.name or "")) is not None]
         ran = any(name in _NAMES_OF_BATCHES for name in names)
         if names and ran != batches:
-            found = ("with mini-batches", "without them") if ran else ("without mini-batches", "with them")
+            modes = ("with mini-batches", "without them") if ran else ("without mini-batches", "with them")
             value = str(ran).lower()
             return (
-                f"the job ran {found[0]}, the plan was compiled {found[1]}; compile it with SET 'table.exec.mini-batch.enabled' "
+                f"the job ran {modes[0]}, the plan was compiled {modes[1]}; compile it with SET 'table.exec.mini-batch.enabled' "
                 f"= '{value}' and the job's value of 'table.optimizer.agg-phase-strategy'"
             )
         size = len(next(translations(self.plan)))
@@ -304,14 +309,14 @@ class _SubmittedJob:
 
     def _other_ttl(self, matches: Iterable[QueryMatch]) -> Iterator[str]:
         """Yield the operators whose states have time-to-live in the job only, or in the plan only."""
-        for one in matches:
-            planned = one.found.node.has_ttl if one.found is not None else {}
-            states = [state for found in self.states[one.operator.operator_id].values() for state in found]
+        for match in matches:
+            planned = match.found.node.has_ttl if match.found is not None else {}
+            states = [state for variants in self.states[match.operator.operator_id].values() for state in variants]
             keyed = [state.has_ttl for state in states if state.is_keyed and not state.is_timer]
-            if one.found is not None and planned and keyed and any(keyed) != any(planned.values()):
+            if match.found is not None and planned and keyed and any(keyed) != any(planned.values()):
                 has, lacks = ("job", "plan") if any(keyed) else ("plan", "job")
                 yield (
-                    f"the state of {one.found.in_plan.label} has time-to-live in the {has}, and none in the {lacks}; Flink "
+                    f"the state of {match.found.in_plan.label} has time-to-live in the {has}, and none in the {lacks}; Flink "
                     "refuses to restore it. Compile the plan with the job's value of 'table.exec.state.ttl'"
                 )
 
@@ -346,44 +351,48 @@ def fits(operator: PlanOperator, states: Mapping[str, Sequence[StateDescription]
     return True
 
 
-def _is_kind(one: TranslatedOperator, kind: str | None) -> bool:
+def _is_kind(planned: TranslatedOperator, kind: str | None) -> bool:
     """Return whether an operator of the plan is of the kind in the name of an operator of the snapshot, if it has a name."""
-    return kind in (None, one.transformation) or (kind == "sink" and one.transformation in _OF_SINKS)
+    return kind in (None, planned.transformation) or (kind == "sink" and planned.transformation in _OF_SINKS)
 
 
-def _may_have_state(one: TranslatedOperator) -> bool:
-    return has_state(one.transformation) or one.transformation in ("source", "sink", COMMITTER, "streaming-writer")
+def _may_have_state(planned: TranslatedOperator) -> bool:
+    return has_state(planned.transformation) or planned.transformation in ("source", "sink", COMMITTER, "streaming-writer")
 
 
-def _has_states(one: TranslatedOperator, states: Mapping[str, Sequence[StateDescription]]) -> bool:
+def _has_states(planned: TranslatedOperator, states: Mapping[str, Sequence[StateDescription]]) -> bool:
     """Return whether states outside of keys alone may be states of an operator: most operators have keyed states."""
-    keyed = any(state.is_keyed for found in states.values() for state in found)
-    return keyed or one.transformation in ("source", "sink", COMMITTER, "streaming-writer", "async-calc")
+    keyed = any(state.is_keyed for variants in states.values() for state in variants)
+    return keyed or planned.transformation in ("source", "sink", COMMITTER, "streaming-writer", "async-calc")
 
 
 def _eliminated(candidates: Mapping[str, Sequence[TranslatedOperator]]) -> dict[str, TranslatedOperator]:
     """Return the operators that are the only possible ones, after those that are needed by others are taken away."""
     decided: dict[str, TranslatedOperator] = {}
     while True:
-        taken = {one.uid for one in decided.values()}
-        left = {key: [one for one in found if one.uid not in taken] for key, found in candidates.items() if key not in decided}
-        single = {key: found[0] for key, found in left.items() if len(found) == 1}
-        uids = [one.uid for one in single.values()]
-        fresh = {key: one for key, one in single.items() if uids.count(one.uid) == 1}
+        decided_uids = {operator.uid for operator in decided.values()}
+        undecided = {
+            key: [operator for operator in operators if operator.uid not in decided_uids]
+            for key, operators in candidates.items()
+            if key not in decided
+        }
+        single = {key: operators[0] for key, operators in undecided.items() if len(operators) == 1}
+        uids = [operator.uid for operator in single.values()]
+        fresh = {key: operator for key, operator in single.items() if uids.count(operator.uid) == 1}
         if not fresh:
             return decided
         decided |= fresh
 
 
-def _shown_name(one: TranslatedOperator) -> str:
+def _shown_name(planned: TranslatedOperator) -> str:
     """Return the name of an operator without its number (Flink: ``ExecNodeBase.getSimplifiedName``)."""
-    if one.transformation == "upsert-materialize":
+    if planned.transformation == "upsert-materialize":
         return "SinkMaterializer"
-    if one.transformation == "source":
-        return _table(one.node, "scanTableSource")
-    if one.transformation == "sink":
-        return _table(one.node, "dynamicTableSink")
-    return "".join(part.capitalize() for part in one.node.kind.split("-"))
+    if planned.transformation == "source":
+        return _table(planned.node, "scanTableSource")
+    if planned.transformation == "sink":
+        return _table(planned.node, "dynamicTableSink")
+    return "".join(part.capitalize() for part in planned.node.kind.split("-"))
 
 
 def _table(node: PlanNode, member: str) -> str:

@@ -74,8 +74,8 @@ def raw_operator_state(snapshot: Snapshot, operator: OperatorState) -> Iterator[
         offsets = [offset for state in subtask.raw_operator.states for offset in state.offsets]
         bounds = sorted({*offsets, stream.size})
         if bounds[0] < 0 or bounds[-1] > stream.size:
-            where = f"{context}, {stream.describe()}"
-            raise CorruptSnapshotError(f"{where}: a partition starts at {bounds[-1]} of {stream.size} bytes")
+            location = f"{context}, {stream.describe()}"
+            raise CorruptSnapshotError(f"{location}: a partition starts at {bounds[-1]} of {stream.size} bytes")
         ends = dict(zip(bounds, [*bounds[1:], stream.size], strict=True))
         for i, offset in enumerate(offsets):
             yield RawPiece(subtask.index, i, bytes(stream.read(offset, ends[offset] - offset)))

@@ -133,19 +133,25 @@ class StatesToRead:
             return cls._unnamed(stored, kind == TIMER_KIND, variants)
         if state not in variants:
             raise NotFoundError.naming_nearest("state", state, map(shown_name, variants), stored.label)
-        found = variants[state][0]
-        if kind_of(found) not in _EXPECTED.get(kind or "", {kind_of(found)}):
-            other = next(name for name, kinds in _EXPECTED.items() if kind_of(found) in kinds)
-            raise NotFoundError(f"state {found.name!r} of {stored.label} is {found.kind}; read it with {read_with(other)}")
-        return cls(stored, kind_of(found), {state: variants[state]}, state)
+        first_variant = variants[state][0]
+        if kind_of(first_variant) not in _EXPECTED.get(kind or "", {kind_of(first_variant)}):
+            fitting_kind = next(name for name, kinds in _EXPECTED.items() if kind_of(first_variant) in kinds)
+            raise NotFoundError(
+                f"state {first_variant.name!r} of {stored.label} is {first_variant.kind}; read it with {read_with(fitting_kind)}"
+            )
+        return cls(stored, kind_of(first_variant), {state: variants[state]}, state)
 
     @classmethod
     def _unnamed(cls, stored: StoredOperator, timers: bool, variants: Mapping[str, list[StateDescription]]) -> StatesToRead:
         """Return the timers of an operator, or its keyed states that a row has side by side."""
         kind, fits = (Kind.TIMERS, {Kind.TIMERS}) if timers else (Kind.WHOLE, {Kind.KEYED})
-        read = {name: found for name, found in variants.items() if kind_of(found[0]) in fits}
+        read = {name: variants_of_state for name, variants_of_state in variants.items() if kind_of(variants_of_state[0]) in fits}
         if read:
-            left_out = () if timers else tuple(n for n, found in variants.items() if kind_of(found[0]) is Kind.WINDOW)
+            left_out = (
+                ()
+                if timers
+                else tuple(n for n, variants_of_state in variants.items() if kind_of(variants_of_state[0]) is Kind.WINDOW)
+            )
             return cls(stored, kind, read, left_out=left_out)
         names = ", ".join(map(repr, variants))
         if timers:
@@ -161,13 +167,16 @@ class StatesToRead:
         """Open the reader of all columns."""
         if self.raw:
             return RawStateReader(self.stored, self.raw, ReadPlan.of(options))
-        plan = plan_read(self.stored, [found[0] for found in self.variants.values()], options)
+        plan = plan_read(self.stored, [variants_of_state[0] for variants_of_state in self.variants.values()], options)
         if self.state is not None and self.kind in OPERATOR:
             return OperatorStateReader(self.stored, self.variants[self.state], plan)
-        keyed = {name: [s for s in found if isinstance(s, KeyedDescription)] for name, found in self.variants.items()}
+        keyed = {
+            name: [s for s in variants_of_state if isinstance(s, KeyedDescription)]
+            for name, variants_of_state in self.variants.items()
+        }
         if self.kind is Kind.WHOLE:
             return JoinedStatesReader(self.stored, keyed, plan, self.note)
-        readers = [KeyedStateReader(self.stored, found, plan) for found in keyed.values()]
+        readers = [KeyedStateReader(self.stored, variants_of_state, plan) for variants_of_state in keyed.values()]
         return UnionReader(readers) if self.state is None else readers[0]
 
 
@@ -212,7 +221,7 @@ def kind_of(state: StateDescription) -> Kind:
 
 def _other_state(operator: OperatorState) -> str:
     """Return the part of a message about the other state of an operator whose states don't have names."""
-    raw = [kind for kind, one in ((RAW_KEYED, "raw_keyed"), (RAW_OPERATOR, "raw_operator")) if _has(operator, one)]
+    raw = [kind for kind, raw_kind in ((RAW_KEYED, "raw_keyed"), (RAW_OPERATOR, "raw_operator")) if _has(operator, raw_kind)]
     if raw:
         return f" with a name, but raw state; read it with {read_with(raw[0])}"
     return " but that of its coordinator" if operator.coordinator_state is not None else " in this snapshot"

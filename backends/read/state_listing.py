@@ -51,18 +51,18 @@ def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | No
     NotFoundError
         If it does not exist; the message names the operators of the snapshot.
     """
-    wanted = uid_hash.lower() if uid_hash else operator_id(uid or "")
+    id_or_label = uid_hash.lower() if uid_hash else operator_id(uid or "")
     if uid and snapshot.query_plan is not None:
-        wanted = snapshot.query_plan.find(uid, (o.operator_id for o in snapshot.metadata.operators)) or wanted
+        id_or_label = snapshot.query_plan.find(uid, (o.operator_id for o in snapshot.metadata.operators)) or id_or_label
     for operator in snapshot.metadata.operators:
-        if wanted in (operator.operator_id, snapshot.recorded_ids.get(operator.operator_id)):
+        if id_or_label in (operator.operator_id, snapshot.recorded_ids.get(operator.operator_id)):
             is_named = operator.uid or uid is None or operator.operator_id != operator_id(uid)
             return operator if is_named else replace(operator, uid=uid)
-    if any(operator.operator_id == operator_id(wanted) for operator in snapshot.metadata.operators):
-        by_uid = code_or_text(f"OperatorIdentifier.for_uid({wanted!r})", spelled("uid_hash", operator_id(wanted)))
-        raise NotFoundError(f"no operator has the uid hash {wanted}; one has this uid: name it by {by_uid}")
-    known = [o.label for o in snapshot.metadata.operators]
-    raise NotFoundError.naming_nearest("operator", uid or wanted, known)
+    if any(operator.operator_id == operator_id(id_or_label) for operator in snapshot.metadata.operators):
+        by_uid = code_or_text(f"OperatorIdentifier.for_uid({id_or_label!r})", spelled("uid_hash", operator_id(id_or_label)))
+        raise NotFoundError(f"no operator has the uid hash {id_or_label}; one has this uid: name it by {by_uid}")
+    labels = [o.label for o in snapshot.metadata.operators]
+    raise NotFoundError.naming_nearest("operator", uid or id_or_label, labels)
 
 
 def operator_label(operator: OperatorState) -> str:
@@ -91,9 +91,9 @@ def naming_state(name: str | None, operator: OperatorState) -> Iterator[None]:
     Whatever else damaged bytes lead to becomes an error of this library.
     """
     label = operator_label(operator)
-    where = label if name is None else f"state {name!r} of {label}"
+    context = label if name is None else f"state {name!r} of {label}"
     try:
-        with foreign_errors(where), third_party_errors(where):
+        with foreign_errors(context), third_party_errors(context):
             yield
     except (CorruptSnapshotError, MissingFileError) as error:
         message = str(error)
@@ -122,13 +122,13 @@ def surveys(snapshot: Snapshot, operators: Iterable[OperatorState]) -> Iterator[
     """Yield what :func:`survey` returns for each operator; headers of several operators are read at the same time."""
 
     def states(place: tuple[OperatorState, OperatorSubtaskState]) -> list[StateDescription | UnreadState]:
-        where = subtask_label(*place)
-        with foreign_errors(where), third_party_errors(where):
+        context = subtask_label(*place)
+        with foreign_errors(context), third_party_errors(context):
             return list(_subtask_states(snapshot, *place))
 
     for together in _portions(operators):
-        found = iter(at_once(states, [(operator, subtask) for operator in together for subtask in operator.subtasks]))
-        yield from (_merged(islice(found, len(operator.subtasks))) for operator in together)
+        subtask_states = iter(at_once(states, [(operator, subtask) for operator in together for subtask in operator.subtasks]))
+        yield from (_merged(islice(subtask_states, len(operator.subtasks))) for operator in together)
 
 
 def _portions(operators: Iterable[OperatorState]) -> Iterator[list[OperatorState]]:
@@ -145,16 +145,16 @@ def _portions(operators: Iterable[OperatorState]) -> Iterator[list[OperatorState
 
 
 def _merged(subtasks: Iterable[list[StateDescription | UnreadState]]) -> Survey:
-    found: dict[str, list[StateDescription]] = {}
+    by_name: dict[str, list[StateDescription]] = {}
     unread: dict[tuple[str | None, str | None], UnreadState] = {}
     for state in chain.from_iterable(subtasks):
         if isinstance(state, UnreadState):
             unread.setdefault((state.name, state.kind), state)
             continue
-        variants = found.setdefault(state.name, [])
-        if not any(state is other for other in variants[-1:]):
+        variants = by_name.setdefault(state.name, [])
+        if not any(state is variant for variant in variants[-1:]):
             variants.append(state)
-    return found, list(unread.values())
+    return by_name, list(unread.values())
 
 
 def of_one_subtask(operator: OperatorState) -> OperatorState:
@@ -182,10 +182,10 @@ def readable_states(surveyed: Survey) -> dict[str, list[StateDescription]]:
     UnsupportedFormatError
         If one can't.
     """
-    found, unread = surveyed
+    by_name, unread = surveyed
     for state in unread:
         raise state.error
-    return found
+    return by_name
 
 
 def operator_states(snapshot: Snapshot, operator: OperatorState) -> dict[str, StateDescription]:
@@ -224,9 +224,9 @@ def _registered(
 @lru_cache(maxsize=KEPT)
 def _known_states(header: Same, backend: str) -> tuple[StateDescription, ...]:
     """Describe the states of a header; empty where a message will say which subtask has it."""
-    (known,) = header.objects
+    (state_header,) = header.objects
     try:
-        states = list(_described(known, backend, ""))
+        states = list(_described(state_header, backend, ""))
     except StateProcessorError:
         return ()
     read = tuple(state for state in states if isinstance(state, StateDescription))

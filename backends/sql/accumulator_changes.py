@@ -68,8 +68,8 @@ class Calls:
     @classmethod
     def of(cls, side: ChangedNode) -> Calls:
         """Return the calls of an aggregate by groups."""
-        given = side.inputs[0]
-        return cls(group_calls(side.node), identified_calls(side.node, given), counts_rows(side.node))
+        relation = side.inputs[0]
+        return cls(group_calls(side.node), identified_calls(side.node, relation), counts_rows(side.node))
 
     @classmethod
     def of_over(cls, side: ChangedNode) -> Calls:
@@ -104,11 +104,11 @@ class Calls:
     @cached_property
     def views(self) -> list[list[int]]:
         """The views of distinct values: the positions of the calls of each."""
-        found: dict[tuple[str, ...], list[int]] = {}
+        calls_of_views: dict[tuple[str, ...], list[int]] = {}
         for i, call in enumerate(self.calls):
             if call.has_view:
-                found.setdefault(call.arguments, []).append(i)
-        return list(found.values())
+                calls_of_views.setdefault(call.arguments, []).append(i)
+        return list(calls_of_views.values())
 
     def carried(self, new: Calls) -> list[int | None]:
         """Return the position of each call of the new plan in this one."""
@@ -177,8 +177,8 @@ def _accumulator(
     fields += [NewField(first_view + n) if n < len(old.views) else _NEW_VIEW for n in range(len(new.views))]
     gone = [str(call) for i, call in enumerate(old.calls) if i not in carried]
     refuse_other_meaning("call", added, gone)
-    kept = [at for at in carried if at is not None]
-    if kept != sorted(kept):
+    calls_carried = [at for at in carried if at is not None]
+    if calls_carried != sorted(calls_carried):
         notes.append("the order of calls changes")
     return RowChange(first_view + len(old.views), tuple(fields), (*notes, *(f"{call} is dropped" for call in gone)))
 
@@ -187,10 +187,10 @@ _NEW_VIEW: Final = NewField(None, MAP_VIEW, b"\0")
 """A view whose entries are a state (Flink: ``NullSerializer``)."""
 
 
-def _position(old: Calls, wanted: AggregateCall) -> int | None:
+def _position(old: Calls, call_sought: AggregateCall) -> int | None:
     """Return the position of the same call in the old plan, regardless of retractions."""
     for i, call in enumerate(old.identified):
-        if replace(call, retracts=wanted.retracts, type=wanted.type) == wanted:
+        if replace(call, retracts=call_sought.retracts, type=call_sought.type) == call_sought:
             return i
     return None
 
@@ -218,8 +218,8 @@ def _check_call(old: AggregateCall, new: AggregateCall) -> None:
 def _check_arguments(call: AggregateCall, arguments: Sequence[Identity], relations: tuple[Relation, Relation]) -> None:
     """Refuse arguments of another type: the accumulator may change even if the type of the result does not."""
     for name, identity in zip(call.arguments, arguments, strict=True):
-        found = [dict(zip(one.columns, one.fields, strict=True)).get(identity) for one in relations]
-        before, after = (None if f is None or f.type is None else replace(f.type, nullable=True) for f in found)
+        types = [dict(zip(relation.columns, relation.fields, strict=True)).get(identity) for relation in relations]
+        before, after = (None if f is None or f.type is None else replace(f.type, nullable=True) for f in types)
         is_text = before is not None and after is not None and _keeps_text(call) and keeps_bytes(before, after)
         if before != after and not is_text:
             raise StateMigrationError(
@@ -233,24 +233,24 @@ def _new_call(call: AggregateCall, types: Mapping[str, LogicalType], *, retracts
             f"{call} is new, but earlier rows may be retracted: it would retract rows that it has not counted"
         )
     try:
-        found = call_fields(replace(call, distinct=False), types)
+        fields_of_call = call_fields(replace(call, distinct=False), types)
     except OptionError as error:
         raise StateMigrationError(f"a new call: {error}") from None
-    return [NewField(None, one.type, one.start) for one in found]
+    return [NewField(None, field.type, field.start) for field in fields_of_call]
 
 
 def _starts(fields: Sequence[NewField], call: AggregateCall) -> str:
-    own = fields[-len(list(call.fields())) :]
-    return ", ".join("null" if one.start is None else str(one.start) for one in own)
+    own_fields = fields[-len(list(call.fields())) :]
+    return ", ".join("null" if field.start is None else str(field.start) for field in own_fields)
 
 
 def _own_states(old: Calls, carried: Sequence[int | None]) -> dict[str, StateChange]:
     """Return the changes of states whose names contain the number of a call: views of its accumulator."""
-    found = {f"agg{i}$": StateChange(is_dropped=True) for i in range(len(old.calls))}
+    changes = {f"agg{i}$": StateChange(is_dropped=True) for i in range(len(old.calls))}
     for i, at in enumerate(carried):
         if at is not None:
-            found[f"agg{at}$"] = StateChange(becomes=None if at == i else f"agg{i}$")
-    return found
+            changes[f"agg{at}$"] = StateChange(becomes=None if at == i else f"agg{i}$")
+    return changes
 
 
 _MOST_BITS: Final = 64
@@ -258,18 +258,18 @@ _MOST_BITS: Final = 64
 
 def _views(old: Calls, new: Calls, carried: Sequence[int | None]) -> dict[str, StateChange]:
     """Return the changes of the views of distinct values: their names contain numbers, their values have one for each call."""
-    found = dict.fromkeys(range(len(old.views)), StateChange(is_dropped=True))
+    changes = dict.fromkeys(range(len(old.views)), StateChange(is_dropped=True))
     for number, members in enumerate(new.views):
-        kept = {source: calls for source, calls in enumerate(old.views) if any(carried[i] in calls for i in members)}
-        for source, calls in kept.items():
+        views_carried = {source: calls for source, calls in enumerate(old.views) if any(carried[i] in calls for i in members)}
+        for source, calls in views_carried.items():
             positions = tuple(calls.index(at) if (at := carried[i]) in calls else None for i in members)
             counted = ViewChange(len(calls), positions, as_bits=not old.counts)
-            _check_view(old.calls[calls[0]], counted, (old, new), is_one=len(kept) == 1)
-            found[source] = StateChange(becomes=None if source == number else _view(number), counted=counted)
+            _check_view(old.calls[calls[0]], counted, (old, new), is_one=len(views_carried) == 1)
+            changes[source] = StateChange(becomes=None if source == number else _view(number), counted=counted)
     return {
-        _view(number) + more: replace(change, becomes=None if change.becomes is None else change.becomes + more)
-        for number, change in found.items()
-        for more in ("", "_null_state")
+        _view(number) + suffix: replace(change, becomes=None if change.becomes is None else change.becomes + suffix)
+        for number, change in changes.items()
+        for suffix in ("", "_null_state")
     }
 
 

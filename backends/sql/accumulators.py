@@ -150,19 +150,19 @@ def distinct_values(
     OptionError
         If the values are of a type that is not supported, or more than 64 calls use them.
     """
-    found = []
+    distinct_states = []
     for arguments in distinct_views(calls):
         of = [call for call in calls if call.has_view and call.arguments == arguments]
         type_ = columns.get(arguments[0]) if len(arguments) == 1 else None
         if not isinstance(type_, _SINGLE):
-            shown = "several columns" if type_ is None else type_
+            listed = "several columns" if type_ is None else type_
             raise OptionError(
-                f"{of[0]}: distinct values of {shown} are not computed from rows; expected one column of single values"
+                f"{of[0]}: distinct values of {listed} are not computed from rows; expected one column of single values"
             )
         if len(of) > _BITS_OF_CALLS:
             raise OptionError(f"{of[0]}: expected at most {_BITS_OF_CALLS} calls with the same distinct values, found {len(of)}")
-        found.append(DistinctValues(arguments[0], type_, tuple(call.filter for call in of), counts_rows))
-    return tuple(found)
+        distinct_states.append(DistinctValues(arguments[0], type_, tuple(call.filter for call in of), counts_rows))
+    return tuple(distinct_states)
 
 
 def accumulator_fields(
@@ -208,8 +208,8 @@ def call_fields(call: AggregateCall, columns: Mapping[str, LogicalType]) -> tupl
         return _named(call, Aggregate("count", tuple(call.arguments), BIGINT, call.filter))
     makers = {"sum": _sum, "sum0": _sum0, "avg": _average, "min": _extreme, "max": _extreme}
     if call.function not in makers:
-        known = f"only {', '.join(('count', *makers))} are computed from rows"
-        raise OptionError(f"{call}: {_REASONS.get(call.function, 'its accumulator is not known')}; {known}")
+        computed = f"only {', '.join(('count', *makers))} are computed from rows"
+        raise OptionError(f"{call}: {_REASONS.get(call.function, 'its accumulator is not known')}; {computed}")
     argument = call.arguments[0] if len(call.arguments) == 1 else ""
     if argument not in columns:
         raise OptionError(f"{call}: expected one column of the input with a type in the plan, found {list(call.arguments)}")
@@ -262,16 +262,16 @@ def _extreme(call: AggregateCall, type_: LogicalType) -> list[Aggregate]:
         )
     match type_:
         case AtomicType(name=name) if name in _ORDERED:
-            kept: LogicalType = AtomicType(name)
+            value_type: LogicalType = AtomicType(name)
         case TextType():
-            kept = TextType()
+            value_type = TextType()
         case DecimalType() | DateType():
-            kept = replace(type_, nullable=True)
+            value_type = replace(type_, nullable=True)
         case TimeType(precision=precision):
-            kept = TimeType(precision if call.has_digits else 0)
+            value_type = TimeType(precision if call.has_digits else 0)
         case TimestampType():
-            kept = replace(type_, nullable=True, kind="REGULAR")
+            value_type = replace(type_, nullable=True, kind="REGULAR")
         case _:
             raise OptionError(f"{call}: values of {type_} are not ordered")
     function: Literal["min", "max"] = "min" if call.function == "min" else "max"
-    return [Aggregate(function, (call.arguments[0],), kept, call.filter, call=str(call))]
+    return [Aggregate(function, (call.arguments[0],), value_type, call.filter, call=str(call))]

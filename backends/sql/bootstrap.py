@@ -197,7 +197,7 @@ class RankedRows:
     @property
     def order_type(self) -> RowType:
         """The type of the columns with the order."""
-        return self.rows.type_of(tuple(one.column for one in self.order))
+        return self.rows.type_of(tuple(sort.column for sort in self.order))
 
 
 History = Accumulators | KeptRow | LastRows | RankedRows | JoinedRows
@@ -229,8 +229,10 @@ def _input(node: PlanNode, at: int, key: Any) -> Input:
             raise OptionError(f"its input has the column {field.name!r} of a Java class that the plan does not describe")
         columns[field.name] = field.type
     names = tuple(columns)
-    shown = () if source is None else shown_columns(source)
-    return Input(columns, dict(zip(names, (f.name for f in shown), strict=True)), tuple(names[int(i)] for i in key or ()))
+    source_columns = () if source is None else shown_columns(source)
+    return Input(
+        columns, dict(zip(names, (f.name for f in source_columns), strict=True)), tuple(names[int(i)] for i in key or ())
+    )
 
 
 def _is_time(type_: LogicalType, kind: str) -> bool:
@@ -279,20 +281,20 @@ def _rank(node: PlanNode) -> RankedRows:
         Order(names[int(f["index"])], bool(f["isAscending"]), bool(f["nullIsLast"]))
         for f in node.at("orderBy", "fields", default=())
     )
-    for one in order:
-        if not is_ordered(rows.columns[one.column]):
-            type_ = rows.columns[one.column]
-            raise OptionError(f"its order has the column {one.column!r} of type {type_}; expected numbers, text or times")
-    rank, given = str(node.at("rankRange", "type")), str(node.at("rankStrategy", "type"))
-    if rank != "Constant" or given not in _RANKS:
-        raise OptionError(f"its ranks are {rank} with the strategy {given}; expected Constant with {', '.join(_RANKS)}")
+    for sort in order:
+        if not is_ordered(rows.columns[sort.column]):
+            type_ = rows.columns[sort.column]
+            raise OptionError(f"its order has the column {sort.column!r} of type {type_}; expected numbers, text or times")
+    rank, strategy = str(node.at("rankRange", "type")), str(node.at("rankStrategy", "type"))
+    if rank != "Constant" or strategy not in _RANKS:
+        raise OptionError(f"its ranks are {rank} with the strategy {strategy}; expected Constant with {', '.join(_RANKS)}")
     start, end = int(node.at("rankRange", "start")), int(node.at("rankRange", "end"))
-    kind = _RANKS[given]
+    kind = _RANKS[strategy]
     if kind == "append" and len(order) == 1 and order[0].ascending and _is_time(rows.columns[order[0].column], "PROCTIME"):
         kind = "count"
     elif kind != "retract" and start == end == 1:
         kind = "first"
-    if kind != "count" and rows.processing_time & {one.column for one in order}:
+    if kind != "count" and rows.processing_time & {sort.column for sort in order}:
         raise OptionError("its order is the processing time of rows, which is not stored")
     unique = tuple(names[int(i)] for i in node.at("rankStrategy", "primaryKeys", default=()))
     return RankedRows(rows, kind, order, end, unique, node.has_ttl.get(0, False))
@@ -323,8 +325,8 @@ def _join(node: PlanNode) -> JoinedRows:
 def _side(node: PlanNode, label: str, index: int, outer: bool) -> JoinSide:
     rows = _input(node, index, node.at("joinSpec", f"{label}Keys"))
     names = tuple(rows.columns)
-    given = node.at(f"{label}UpsertKeys") or node.at(f"{label}UniqueKeys") or ()
-    keys = [tuple(names[int(i)] for i in key) for key in given]
+    unique_keys = node.at(f"{label}UpsertKeys") or node.at(f"{label}UniqueKeys") or ()
+    keys = [tuple(names[int(i)] for i in key) for key in unique_keys]
     within = next((key for key in keys if set(key) <= set(rows.key)), None)
     return JoinSide(rows, within or min(keys, key=len, default=()), outer, node.has_ttl.get(index, False))
 

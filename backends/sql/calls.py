@@ -94,7 +94,7 @@ class AggregateCall:
 
 
 def aggregate_calls(
-    given: Iterable[Mapping[str, Any]],
+    content: Iterable[Mapping[str, Any]],
     columns: Sequence[str],
     retractions: Sequence[bool],
     texts: Mapping[str, str] | None = None,
@@ -104,7 +104,7 @@ def aggregate_calls(
 
     Parameters
     ----------
-    given
+    content
         The JSON of each.
     columns
         The names of the columns that calls refer to.
@@ -115,10 +115,10 @@ def aggregate_calls(
     release
         The release of Flink that compiled the plan.
     """
-    found = []
-    for at, call in enumerate(given):
+    parsed = []
+    for at, call in enumerate(content):
         filtered, result = int(call.get("filterArg", -1)), plan_type(call.get("type"))
-        found.append(
+        parsed.append(
             AggregateCall(
                 function=_function(call),
                 arguments=tuple(_column(columns, int(i)) for i in call.get("argList", ())),
@@ -130,7 +130,7 @@ def aggregate_calls(
                 has_digits=release >= _WITH_DIGITS,
             )
         )
-    return found
+    return parsed
 
 
 def _column(columns: Sequence[str], index: int) -> str:
@@ -172,7 +172,7 @@ def accumulator(calls: Sequence[AggregateCall], *, counts_rows: bool) -> PlanFie
     if counts_rows and not any(call.counts_rows for call in calls):
         fields.append(PlanField(ROW_COUNT, _BIGINT))
     views = {call.arguments: call.shown for call in calls if call.has_view}
-    fields += [PlanField(f"distinct({shown})") for shown in views.values()]
+    fields += [PlanField(f"distinct({arguments})") for arguments in views.values()]
     return distinct_names(fields)
 
 

@@ -55,11 +55,11 @@ def _literal(expression: Json) -> str:
 
 def _call(expression: Json, columns: Sequence[str]) -> str | None:
     name, syntax = _name(expression), expression.get("syntax", "FUNCTION")
-    given: Sequence[Json] = expression.get("operands") or ()
-    if name == "SEARCH" and len(given) == 2:
-        return _search(expression_text(given[0], columns), given[1].get("sarg"))
+    arguments: Sequence[Json] = expression.get("operands") or ()
+    if name == "SEARCH" and len(arguments) == 2:
+        return _search(expression_text(arguments[0], columns), arguments[1].get("sarg"))
     operands: list[str] = []
-    for part in given:
+    for part in arguments:
         text = expression_text(part, columns)
         if text is None:
             return None
@@ -67,7 +67,7 @@ def _call(expression: Json, columns: Sequence[str]) -> str | None:
         is_computed = part.get("kind") == "INPUT_REF" and " " in text
         operands.append(f"({text})" if syntax in _WITH_OPERATORS and (is_call or is_computed) else text)
     if name == "CAST" and operands:
-        return _cast(operands[0], given[0].get("type"), expression.get("type"))
+        return _cast(operands[0], arguments[0].get("type"), expression.get("type"))
     if name in _SPECIAL and syntax == "SPECIAL":
         return _SPECIAL[name](operands)
     match syntax, operands:
@@ -92,13 +92,13 @@ def _name(expression: Json) -> str | None:
 
 def _cast(operand: str, of: Any, to: Any) -> str | None:
     """Return a cast; only the value if the cast just turns a time attribute into a regular column."""
-    wanted, given = plan_type(to), plan_type(of)
-    if wanted is None:
+    target, origin = plan_type(to), plan_type(of)
+    if target is None:
         return None
     is_time = isinstance(of, Mapping) and of.get("kind") in ("ROWTIME", "PROCTIME")
-    if is_time and given is not None and given.summary.partition(" *")[0] == wanted.summary:
+    if is_time and origin is not None and origin.summary.partition(" *")[0] == target.summary:
         return operand
-    return f"CAST({operand} AS {wanted.summary})"
+    return f"CAST({operand} AS {target.summary})"
 
 
 def _case(operands: Sequence[str]) -> str | None:
@@ -118,7 +118,7 @@ def _search(operand: str | None, sarg: Any) -> str | None:
     ranges = sarg.get("ranges") if isinstance(sarg, Mapping) else None
     if operand is None or not ranges:
         return None
-    bounds = [(one.get("lower"), one.get("upper")) for one in ranges]
+    bounds = [(range_.get("lower"), range_.get("upper")) for range_ in ranges]
     if all(lower and upper and lower == upper for lower, upper in bounds):
         return f"{operand} IN ({', '.join(_literal(lower) for lower, _ in bounds)})"
     conditions = []

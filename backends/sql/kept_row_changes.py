@@ -141,13 +141,14 @@ def sink_fields(side: ChangedNode) -> PlanFields:
     StateMigrationError
         If the plan does not contain them.
     """
-    found, given = sink_row(side.node), side.inputs[0].fields
-    if len(found) != len(given):
+    sink_columns, input_fields = sink_row(side.node), side.inputs[0].fields
+    if len(sink_columns) != len(input_fields):
         raise StateMigrationError(
-            f"{label(side.node)} has {len(given)} columns, and its table {len(found)} stored columns in the plan; expected a "
-            "table without columns of metadata, and a plan that was compiled with table.plan.compile.catalog-objects = SCHEMA"
+            f"{label(side.node)} has {len(input_fields)} columns, and its table {len(sink_columns)} stored columns in the plan; "
+            "expected a table without columns of metadata, and a plan that was compiled with table.plan.compile.catalog-objects "
+            "= SCHEMA"
         )
-    return found
+    return sink_columns
 
 
 def changed_join(old: ChangedNode, new: ChangedNode) -> StateChanges:
@@ -165,19 +166,19 @@ def changed_join(old: ChangedNode, new: ChangedNode) -> StateChanges:
 
 def _changed_side(old: ChangedNode, new: ChangedNode, at: int, label: str) -> StateChange:
     before, after = old.inputs[at], new.inputs[at]
-    kept, wanted = _unique(old.node, before, at, label), _unique(new.node, after, at, label)
-    if kept != wanted:
-        shown = [_shape(*given) for given in ((before, kept), (after, wanted))]
+    old_unique, new_unique = _unique(old.node, before, at, label), _unique(new.node, after, at, label)
+    if old_unique != new_unique:
+        shapes = [_shape(*pair) for pair in ((before, old_unique), (after, new_unique))]
         raise StateMigrationError(
-            f"its {label} rows are kept {shown[0]} in the old plan, {shown[1]} in the new one; the layouts differ"
+            f"its {label} rows are kept {shapes[0]} in the old plan, {shapes[1]} in the new one; the layouts differ"
         )
     change = changed_row(before, after)
-    merges = kept is None and len({f.source for f in change.fields} - {None}) < change.size
-    rows = {MAP_KEY: change} if kept is None else {VALUE: change, MAP_KEY: changed_key(before, after, kept)}
-    found = StateChange(rows, merges)
-    if kept is None and before.updates:
-        _check_found_again(found, f"the {label} rows of the join")
-    return found
+    merges = old_unique is None and len({f.source for f in change.fields} - {None}) < change.size
+    rows = {MAP_KEY: change} if old_unique is None else {VALUE: change, MAP_KEY: changed_key(before, after, old_unique)}
+    side_change = StateChange(rows, merges)
+    if old_unique is None and before.updates:
+        _check_found_again(side_change, f"the {label} rows of the join")
+    return side_change
 
 
 def _check_found_again(change: StateChange, whose: str) -> None:
@@ -189,18 +190,18 @@ def _check_found_again(change: StateChange, whose: str) -> None:
         )
 
 
-def _unique(node: PlanNode, given: Relation, at: int, label: str) -> tuple[Identity, ...] | None:
+def _unique(node: PlanNode, relation: Relation, at: int, label: str) -> tuple[Identity, ...] | None:
     """Return the unique columns of the rows of a side; empty if a key has one row, ``None`` if rows are not unique."""
     unique = node.at(f"{label}UpsertKeys") or node.at(f"{label}UniqueKeys") or ()
-    key = set(given.picked(key_columns(node)[at]))
-    keys = [tuple(given.picked(one)) for one in unique]
-    if any(set(one) <= key for one in keys):
+    key = set(relation.picked(key_columns(node)[at]))
+    keys = [tuple(relation.picked(columns_of_key)) for columns_of_key in unique]
+    if any(set(columns_of_key) <= key for columns_of_key in keys):
         return ()
     return min(keys, key=len, default=None)
 
 
-def _shape(given: Relation, unique: tuple[Identity, ...] | None) -> str:
+def _shape(relation: Relation, unique: tuple[Identity, ...] | None) -> str:
     if unique is None:
         return "with the number of their copies"
-    names = [given.fields[given.columns.index(one)].name for one in unique]
+    names = [relation.fields[relation.columns.index(identity)].name for identity in unique]
     return f"by {', '.join(names)}" if names else "one for each key"

@@ -58,16 +58,16 @@ def kind_of(states: Iterable[StateDescription], name: str | None = None) -> str 
     named = _kind_in(name)
     if named is not None:
         return named
-    known = {state.name: state for state in states}
-    keyed = [state for state in known.values() if state.is_keyed]
+    by_name = {state.name: state for state in states}
+    keyed = [state for state in by_name.values() if state.is_keyed]
     if not keyed:
-        return next((kind for name, kind in _CONNECTORS.items() if name in known), None)
+        return next((kind for name, kind in _CONNECTORS.items() if name in by_name), None)
     if not all(isinstance(state.serializers.get("key"), RowDataSerializer) for state in keyed):
         return None
-    own = {kind for state in known for pattern, kind in _NAMES if pattern.fullmatch(state)}
-    if len(own) == 1:
-        return own.pop()
-    return next((kind for name, decide in _SHARED.items() if name in known and (kind := decide(known))), None)
+    kinds = {kind for state in by_name for pattern, kind in _NAMES if pattern.fullmatch(state)}
+    if len(kinds) == 1:
+        return kinds.pop()
+    return next((kind for name, decide in _SHARED.items() if name in by_name and (kind := decide(by_name))), None)
 
 
 def _kind_in(name: str | None) -> str | None:

@@ -60,7 +60,7 @@ class Lineage:
             If the plan is damaged.
         """
         if node.id not in self._known:
-            inputs = tuple(self.of(one) for one in node.inputs)
+            inputs = tuple(self.of(source) for source in node.inputs)
             if (local := first_phase(node)) is not None:
                 inputs = (self.of(local.inputs[0]),)
             try:
@@ -72,22 +72,22 @@ class Lineage:
     def inputs(self, node: PlanNode) -> tuple[Relation, ...]:
         """Return the inputs of a node. An aggregate in two phases has the inputs of the first phase."""
         local = first_phase(node)
-        return tuple(self.of(one) for one in (node if local is None else local).inputs)
+        return tuple(self.of(source) for source in (node if local is None else local).inputs)
 
     def whole(self, node: PlanNode) -> Identity:
         """Return an identity of everything that a node does, and of its whole input."""
-        return _unknown(node, tuple(self.of(one) for one in node.inputs)).rows
+        return _unknown(node, tuple(self.of(source) for source in node.inputs)).rows
 
 
 def first_phase(node: PlanNode) -> PlanNode | None:
     """Return the first phase of an aggregate from the node of its second phase."""
-    wanted = _FIRST_PHASES.get(node.kind)
-    if wanted is None or not node.inputs:
+    kind = _FIRST_PHASES.get(node.kind)
+    if kind is None or not node.inputs:
         return None
     local = node.inputs[0]
     while local.kind in _PASSING and local.inputs:
         local = local.inputs[0]
-    return local if local.kind == wanted and local.inputs else None
+    return local if local.kind == kind and local.inputs else None
 
 
 _FIRST_PHASES: Final = {
@@ -99,12 +99,12 @@ WINDOWS: Final = frozenset(("window-aggregate", "global-window-aggregate", "grou
 """Aggregates by windows."""
 
 
-def identified_calls(node: PlanNode, given: Relation) -> list[AggregateCall]:
+def identified_calls(node: PlanNode, relation: Relation) -> list[AggregateCall]:
     """Return the calls of an aggregate with the identities of columns instead of names."""
-    known = dict(zip((f.name for f in distinct_names(given.fields)), given.columns, strict=True))
+    by_name = dict(zip((f.name for f in distinct_names(relation.fields)), relation.columns, strict=True))
 
     def identified(name: str) -> Identity:
-        return known.get(name) or _identity("column of an unknown input", name, given.rows, given.columns)
+        return by_name.get(name) or _identity("column of an unknown input", name, relation.rows, relation.columns)
 
     return [
         replace(
@@ -137,10 +137,10 @@ def grouping(node: PlanNode) -> list[int]:
     return list((first_phase(node) or node).at("grouping", default=()))
 
 
-def windowing(node: PlanNode, given: Relation) -> Any:
+def windowing(node: PlanNode, relation: Relation) -> Any:
     """Return the windows of an aggregate, or of ``OVER``, with the identities of columns instead of numbers."""
     if node.kind == "over-aggregate":
-        columns = over_columns(node, given)
+        columns = over_columns(node, relation)
         groups = [{**group, "aggCalls": []} for group in node.at("overSpec", "groups", default=())]
         return [_window_columns(resolved(group, columns), columns) for group in groups]
     if node.kind not in WINDOWS:
@@ -149,15 +149,15 @@ def windowing(node: PlanNode, given: Relation) -> Any:
     if (
         field := first.at("window", "timeField")
     ) is not None:  # by name, because its number counts the columns of an earlier input
-        window = {**first.at("window"), "timeField": given.named(field.get("fieldName")), "alias": None}
+        window = {**first.at("window"), "timeField": relation.named(field.get("fieldName")), "alias": None}
         return normal_form(window)
-    return _window_columns(normal_form(first.at("windowing")), given.columns)
+    return _window_columns(normal_form(first.at("windowing")), relation.columns)
 
 
-def over_columns(node: PlanNode, given: Relation) -> tuple[Identity, ...]:
+def over_columns(node: PlanNode, relation: Relation) -> tuple[Identity, ...]:
     """Return the columns that calls of an ``OVER`` aggregate refer to by number: columns of the input, then constants."""
     constants = node.at("overSpec", "constants", default=())
-    return (*given.columns, *(_identity("constant", normal_form(one)) for one in constants))
+    return (*relation.columns, *(_identity("constant", normal_form(constant)) for constant in constants))
 
 
 _COLUMNS_OF_WINDOWS: Final = frozenset(
@@ -167,18 +167,18 @@ _COLUMNS_OF_WINDOWS: Final = frozenset(
 
 def _window_columns(part: Any, columns: Sequence[Identity]) -> Any:
     if isinstance(part, list):
-        return [_window_columns(one, columns) for one in part]
+        return [_window_columns(element, columns) for element in part]
     if not isinstance(part, Mapping):
         return part
     return {
-        name: _columns_at(one, columns) if name in _COLUMNS_OF_WINDOWS else _window_columns(one, columns)
-        for name, one in part.items()
+        name: _columns_at(member, columns) if name in _COLUMNS_OF_WINDOWS else _window_columns(member, columns)
+        for name, member in part.items()
     }
 
 
 def _columns_at(numbers: Any, columns: Sequence[Identity]) -> Any:
     if isinstance(numbers, list):
-        return [_columns_at(one, columns) for one in numbers]
+        return [_columns_at(element, columns) for element in numbers]
     return columns[numbers] if isinstance(numbers, int) and 0 <= numbers < len(columns) else numbers
 
 
@@ -191,8 +191,8 @@ def _resolved(part: Any, columns: Sequence[Identity]) -> Any:
     if isinstance(part, Mapping):
         if part.get("kind") == "INPUT_REF":
             return {"column": columns[int(part["inputIndex"])]}
-        return {name: _resolved(one, columns) for name, one in part.items()}
-    return [_resolved(one, columns) for one in part] if isinstance(part, list) else part
+        return {name: _resolved(member, columns) for name, member in part.items()}
+    return [_resolved(element, columns) for element in part] if isinstance(part, list) else part
 
 
 def _identity(*parts: Any) -> Identity:
@@ -204,10 +204,10 @@ _Inputs = tuple[Relation, ...]
 
 def _unknown(node: PlanNode, inputs: _Inputs) -> Relation:
     content = normal_node(node)
-    given = [(one.rows, one.columns, [str(f.type) for f in one.fields]) for one in inputs]
-    rows = _identity(content, given)
+    inputs_of_node = [(relation.rows, relation.columns, [str(f.type) for f in relation.fields]) for relation in inputs]
+    rows = _identity(content, inputs_of_node)
     fields = node.output if node.at("outputType") is not None else ()
-    updates = any(one.updates for one in inputs)
+    updates = any(relation.updates for relation in inputs)
     return Relation(rows, tuple(_identity(rows, i) for i in range(len(fields))), fields, updates)
 
 
@@ -245,20 +245,22 @@ def _inner_fields(names: Sequence[str], paths: Sequence[Sequence[int]], stored: 
 
 
 def _calc(node: PlanNode, inputs: _Inputs) -> Relation:
-    (given,) = inputs
+    (relation,) = inputs
     condition, projection = node.at("condition"), node.at("projection")
-    rows = given.rows if condition is None else _identity("where", given.rows, resolved(condition, given.columns))
+    rows = relation.rows if condition is None else _identity("where", relation.rows, resolved(condition, relation.columns))
     if projection is None:
-        return Relation(rows, given.columns, node.output, given.updates)
-    computed = [resolved(one, given.columns) for one in projection]
-    columns = tuple(one["column"] if one.keys() == {"column"} else _identity("computed", one) for one in computed)
-    return Relation(rows, columns, node.output, given.updates)
+        return Relation(rows, relation.columns, node.output, relation.updates)
+    computed = [resolved(expression, relation.columns) for expression in projection]
+    columns = tuple(
+        expression["column"] if expression.keys() == {"column"} else _identity("computed", expression) for expression in computed
+    )
+    return Relation(rows, columns, node.output, relation.updates)
 
 
 def _union(node: PlanNode, inputs: _Inputs) -> Relation:
-    columns = tuple(_identity("union", of) for of in zip(*(one.columns for one in inputs), strict=True))
-    rows = _identity("union", [one.rows for one in inputs])
-    return Relation(rows, columns, node.output, any(one.updates for one in inputs))
+    columns = tuple(_identity("union", of) for of in zip(*(source.columns for source in inputs), strict=True))
+    rows = _identity("union", [source.rows for source in inputs])
+    return Relation(rows, columns, node.output, any(source.updates for source in inputs))
 
 
 def join_columns(left: Relation, right: Relation) -> tuple[Identity, ...]:
@@ -277,10 +279,12 @@ def _join(node: PlanNode, inputs: _Inputs) -> Relation:
 
 
 def _groups(node: PlanNode, inputs: _Inputs) -> Relation:
-    (given,) = inputs
-    keys = given.picked(grouping(node))
-    rows = _identity("groups", given.rows, keys)
-    calls = [_identity("call", c.function, c.arguments, c.distinct, c.filter, str(c.type)) for c in identified_calls(node, given)]
+    (relation,) = inputs
+    keys = relation.picked(grouping(node))
+    rows = _identity("groups", relation.rows, keys)
+    calls = [
+        _identity("call", c.function, c.arguments, c.distinct, c.filter, str(c.type)) for c in identified_calls(node, relation)
+    ]
     return Relation(rows, (*keys, *calls), node.output, updates=True)
 
 
@@ -288,71 +292,73 @@ def _windows(node: PlanNode, inputs: _Inputs) -> Relation:
     """Return the groups of windows: grouping columns, results of calls, properties of windows."""
     if node.kind == "global-window-aggregate" and first_phase(node) is None:
         return _unknown(node, inputs)
-    (given,) = inputs
-    found = _groups(node, inputs)
-    rows = _identity("windows", found.rows, windowing(node, given))
-    properties = [one.get("property", {}).get("kind") for one in node.at("namedWindowProperties", default=())]
-    columns = (*found.columns, *(_identity("property", rows, kind) for kind in properties))
+    (relation,) = inputs
+    groups = _groups(node, inputs)
+    rows = _identity("windows", groups.rows, windowing(node, relation))
+    properties = [property_.get("property", {}).get("kind") for property_ in node.at("namedWindowProperties", default=())]
+    columns = (*groups.columns, *(_identity("property", rows, kind) for kind in properties))
     emits = [str(value) for name, value in node.at("configuration", default={}).items() if name.startswith("table.exec.emit.")]
-    return replace(found, rows=rows, columns=columns, updates=given.updates or "true" in emits)
+    return replace(groups, rows=rows, columns=columns, updates=relation.updates or "true" in emits)
 
 
 def _over(node: PlanNode, inputs: _Inputs) -> Relation:
-    (given,) = inputs
-    window = [given.picked(key_columns(node)[0]), windowing(node, given)]
+    (relation,) = inputs
+    window = [relation.picked(key_columns(node)[0]), windowing(node, relation)]
     calls = [
         _identity("over", window, c.function, c.arguments, c.distinct, c.filter, str(c.type))
-        for c in over_calls_of(node, over_columns(node, given))
+        for c in over_calls_of(node, over_columns(node, relation))
     ]
-    return Relation(_identity("over", given.rows, window), (*given.columns, *calls), node.output, given.updates)
+    return Relation(_identity("over", relation.rows, window), (*relation.columns, *calls), node.output, relation.updates)
 
 
 def _partial(node: PlanNode, inputs: _Inputs) -> Relation:
     return replace(_unknown(node, inputs), rows=inputs[0].rows)
 
 
-def order(node: PlanNode, given: Relation) -> list[Any]:
+def order(node: PlanNode, relation: Relation) -> list[Any]:
     """Return the columns of a rank's order, with directions."""
     fields = node.at("orderBy", "fields", default=())
-    return [{**f, "index": given.columns[int(f["index"])]} for f in fields]
+    return [{**f, "index": relation.columns[int(f["index"])]} for f in fields]
 
 
 def _rank(node: PlanNode, inputs: _Inputs) -> Relation:
-    (given,) = inputs
-    partition = given.picked(node.at("partition", "fields"))
-    spec = [order(node, given), node.at("rankType"), rank_range(node, given)]
-    rows = _identity("rank", given.rows, partition, spec)
-    more = [_identity("number", rows, i) for i in range(len(node.output) - len(given.columns))]
-    return Relation(rows, (*given.columns, *more), node.output, updates=True)
+    (relation,) = inputs
+    partition = relation.picked(node.at("partition", "fields"))
+    spec = [order(node, relation), node.at("rankType"), rank_range(node, relation)]
+    rows = _identity("rank", relation.rows, partition, spec)
+    rank_numbers = [_identity("number", rows, i) for i in range(len(node.output) - len(relation.columns))]
+    return Relation(rows, (*relation.columns, *rank_numbers), node.output, updates=True)
 
 
-def rank_range(node: PlanNode, given: Relation) -> Any:
+def rank_range(node: PlanNode, relation: Relation) -> Any:
     """Return the ranks that a node emits."""
-    found = dict(node.at("rankRange", default={}))
-    if "endIndex" in found:
-        found["endIndex"] = given.columns[int(found["endIndex"])]
-    return found
+    ranks = dict(node.at("rankRange", default={}))
+    if "endIndex" in ranks:
+        ranks["endIndex"] = relation.columns[int(ranks["endIndex"])]
+    return ranks
 
 
-def time_column(given: Relation) -> Identity | None:
+def time_column(relation: Relation) -> Identity | None:
     """Return the event time column."""
-    is_time = [isinstance(f.type, TimestampType) and f.type.kind == "ROWTIME" for f in given.fields]
-    return next((c for c, wanted in zip(given.columns, is_time, strict=True) if wanted), None)
+    is_time = [isinstance(f.type, TimestampType) and f.type.kind == "ROWTIME" for f in relation.fields]
+    return next((c for c, is_rowtime in zip(relation.columns, is_time, strict=True) if is_rowtime), None)
 
 
 def _first_or_last(node: PlanNode, inputs: _Inputs) -> Relation:
-    (given,) = inputs
-    time = time_column(given) if node.at("isRowtime") else None
-    spec = [given.picked(node.at("uniqueKeys")), node.at("keepLastRow"), node.at("isRowtime"), time]
-    updates = given.updates or bool(node.at("keepLastRow")) or not node.at("outputInsertOnly", default=not node.at("isRowtime"))
-    return Relation(_identity("deduplicate", given.rows, spec), given.columns, node.output, updates)
+    (relation,) = inputs
+    time = time_column(relation) if node.at("isRowtime") else None
+    spec = [relation.picked(node.at("uniqueKeys")), node.at("keepLastRow"), node.at("isRowtime"), time]
+    updates = (
+        relation.updates or bool(node.at("keepLastRow")) or not node.at("outputInsertOnly", default=not node.at("isRowtime"))
+    )
+    return Relation(_identity("deduplicate", relation.rows, spec), relation.columns, node.output, updates)
 
 
 def _normalized(node: PlanNode, inputs: _Inputs) -> Relation:
-    (given,) = inputs
-    condition = resolved(node.at("filterCondition"), given.columns)
-    rows = _identity("normalize", given.rows, given.picked(node.at("uniqueKeys")), condition)
-    return Relation(rows, given.columns, node.output, updates=True)
+    (relation,) = inputs
+    condition = resolved(node.at("filterCondition"), relation.columns)
+    rows = _identity("normalize", relation.rows, relation.picked(node.at("uniqueKeys")), condition)
+    return Relation(rows, relation.columns, node.output, updates=True)
 
 
 _PASSING: Final = frozenset({"exchange", "watermark-assigner", "drop-update-before", "mini-batch-assigner"})

@@ -64,7 +64,7 @@ def _picked(fields: PlanFields, indices: Any) -> PlanFields:
 
 
 def _has_rows(part: TypeSerializer) -> bool:
-    return any(isinstance(one, RowDataSerializer) for one in walk(part))
+    return any(isinstance(serializer, RowDataSerializer) for serializer in walk(part))
 
 
 def _names(fields: Iterable[Any]) -> str:
@@ -117,12 +117,12 @@ def _view(calls: Sequence[AggregateCall], node: PlanNode, state: StateDescriptio
         columns = views[int(match[1])]
         rows = {f.name: f for f in distinct_names(call_input(node))}
         of = [call for call in calls if call.has_view and call.arguments == columns]
-        whose, shown = ", ".join(map(str, of)), of[0].shown
-        kept = "its number" if counted else "a bit for each of these calls that has counted it"
+        whose, values_text = ", ".join(map(str, of)), of[0].shown
+        counted_as = "its number" if counted else "a bit for each of these calls that has counted it"
         if match[2]:
-            return Meaning(f"{whose}: the null among the values of {shown}: {kept}")
+            return Meaning(f"{whose}: the null among the values of {values_text}: {counted_as}")
         fields = tuple(rows[c] for c in columns if c in rows) if len(columns) > 1 else ()
-        text = f"{whose}: map keys are the values of {shown}, the map value is {kept}"
+        text = f"{whose}: map keys are the values of {values_text}, the map value is {counted_as}"
         return Meaning(text, {"map_key": fields} if fields else {})
     match = _VIEW.fullmatch(state.name)
     if match and int(match[1]) < len(calls):
@@ -176,17 +176,17 @@ _TIMES: Final = {
 def _join_side(side: PlanFields, unique: Any, label: str, state: StateDescription) -> Meaning:
     """Return the meaning of a side of a join without time, by the known unique keys (Flink: ``JoinRecordStateViews``)."""
     is_outer = bool(outermost_of(TupleSerializer, state.value))
-    more = ", and of matching rows of the other side" if is_outer else ""
+    suffix = ", and of matching rows of the other side" if is_outer else ""
     if not _has_rows(state.value):
         names = ("copies", "associations") if is_outer else ()
-        return Meaning(f"rows of the {label} input: each as map key, with the number of copies{more}", {"map_key": side}, names)
+        return Meaning(f"rows of the {label} input: each as map key, with the number of copies{suffix}", {"map_key": side}, names)
     names = ("record", "associations") if is_outer else ()
-    more = ", with the number of matching rows of the other side" if is_outer else ""
+    suffix = ", with the number of matching rows of the other side" if is_outer else ""
     if state.kind != MAP:
-        return Meaning(f"rows of the {label} input: one for each unique key{more}", {"value": side}, names)
+        return Meaning(f"rows of the {label} input: one for each unique key{suffix}", {"value": side}, names)
     smallest = min(unique, key=len, default=None) if unique else None
     rows = {"value": side} | ({} if smallest is None else {"map_key": _picked(side, smallest)})
-    return Meaning(f"rows of the {label} input by their unique key{more}", rows, names)
+    return Meaning(f"rows of the {label} input by their unique key{suffix}", rows, names)
 
 
 def _join(node: PlanNode, state: StateDescription) -> Meaning | None:
@@ -218,18 +218,18 @@ def _multi_join(node: PlanNode, state: StateDescription) -> Meaning | None:
     sizes = _sizes_of_rows(state.map_key)
     if sizes:
         pair = (PlanField("joined_by", fields=joined_by), PlanField("unique_key" if is_unique else "record", fields=row))
-        fits = [len(one.fields) for one in pair] == sizes
-        return Meaning(text, values | {"map_key": pair if fits else tuple(replace(one, fields=()) for one in pair)})
+        fits = [len(side.fields) for side in pair] == sizes
+        return Meaning(text, values | {"map_key": pair if fits else tuple(replace(side, fields=()) for side in pair)})
     size = len(state.map_key.slot.fields) if isinstance(state.map_key, RowDataSerializer) else 0
-    found = next((fields for fields in (row, joined_by) if len(fields) == size), ())
-    return Meaning(text, values | ({"map_key": found} if found else {}))
+    fields = next((fields for fields in (row, joined_by) if len(fields) == size), ())
+    return Meaning(text, values | ({"map_key": fields} if fields else {}))
 
 
 def _sizes_of_rows(part: TypeSerializer | None) -> list[int]:
     """Return the numbers of fields of both rows in rows that consist of two rows; empty for other rows."""
     types = part.slot.type.types if isinstance(part, RowDataSerializer) else ()
-    rows = [one for one in types if isinstance(one, RowType)]
-    return [len(one.fields) for one in rows] if len(rows) == len(types) == 2 else []
+    rows = [type_ for type_ in types if isinstance(type_, RowType)]
+    return [len(row.fields) for row in rows] if len(rows) == len(types) == 2 else []
 
 
 def _distributed_by(node: PlanNode) -> PlanFields:
@@ -332,8 +332,8 @@ _MATCH: Final = {
 
 def _match(node: PlanNode, state: StateDescription) -> Meaning | None:
     if state.name in ("sharedBuffer-events", "eventQueuesStateName"):
-        what = "in partial matches" if state.name == "sharedBuffer-events" else "that wait for the watermark, by time"
-        return Meaning(f"rows of the input {what}", {"value": _left(node)})
+        waiting = "in partial matches" if state.name == "sharedBuffer-events" else "that wait for the watermark, by time"
+        return Meaning(f"rows of the input {waiting}", {"value": _left(node)})
     return _MATCH.get(state.name)
 
 
@@ -365,10 +365,10 @@ def _materialized(node: PlanNode, state: StateDescription) -> Meaning | None:
     if state.name not in _SEQUENCES:
         return None
     row = sink_row(node)
-    kept = {"value": row} if row and _has_rows(state.value) else {}
+    roles = {"value": row} if row and _has_rows(state.value) else {}
     upsert = tuple(row[int(i)] for i in node.at("inputUpsertKey", default=())) if row else ()
     by_row = {"map_key": upsert or row} if row and state.name == "rowToSqnState" else {}
-    return Meaning(_SEQUENCES[state.name], kept | by_row, ("record", "timestamp"))
+    return Meaning(_SEQUENCES[state.name], roles | by_row, ("record", "timestamp"))
 
 
 def primary_key(node: PlanNode) -> list[int]:
@@ -389,8 +389,8 @@ def _by(*path: str) -> Callable[[PlanNode], PlanFields]:
 
 def _partition_keys(node: PlanNode) -> PlanFields:
     """Return the columns that partition the first table of a process table function (Flink: ``RexTableArgCall``)."""
-    tables = (one for one in node.at("functionCall", "operands", default=()) if one.get("kind") == "TABLE_ARG_CALL")
-    first: Mapping[str, Any] = next((one for one in tables if int(one.get("inputIndex", 0)) == 0), {})
+    tables = (operand for operand in node.at("functionCall", "operands", default=()) if operand.get("kind") == "TABLE_ARG_CALL")
+    first: Mapping[str, Any] = next((table for table in tables if int(table.get("inputIndex", 0)) == 0), {})
     return _picked(_left(node), first.get("partitionKeys"))
 
 

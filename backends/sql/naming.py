@@ -43,13 +43,13 @@ def names_from_plan(operator: PlanOperator, state: StateDescription) -> Declared
     if key is not None and state.is_keyed:
         rows[_KEY] = key
     tuples = meaning.tuples if meaning is not None else ()
-    where = f"{operator.label} (uid {operator.uid!r}), state {state.name!r}"
-    found = {
-        part: _named(serializer, rows.get(part, ()), tuples if part == "value" else (), f"{where}, {part}")
+    context = f"{operator.label} (uid {operator.uid!r}), state {state.name!r}"
+    names_of_parts = {
+        part: _named(serializer, rows.get(part, ()), tuples if part == "value" else (), f"{context}, {part}")
         for part, serializer in state.serializers.items()
         if part in rows or (part == "value" and tuples)
     }
-    return {part: names for part, names in found.items() if names}
+    return {part: names for part, names in names_of_parts.items() if names}
 
 
 def state_names(
@@ -75,19 +75,19 @@ def state_names(
         If names are given for something that is not read, or do not fit, or if the plan belongs to another query.
     """
     by_name = {state.name: state for state in states}
-    known = {*by_name, *(f"{s.name}.{column}" for s in by_name.values() for column in s.COLUMNS)}
+    paths = {*by_name, *(f"{s.name}.{column}" for s in by_name.values() for column in s.COLUMNS)}
     if not by_name or any(state.is_keyed for state in by_name.values()):
-        known.add(_KEY)
+        paths.add(_KEY)
     for path in fields:
-        if path not in known:
-            raise OptionError(f"{spelled('fields')}: {path!r} is not read; names may be given for {some_of(sorted(known))}")
+        if path not in paths:
+            raise OptionError(f"{spelled('fields')}: {path!r} is not read; names may be given for {some_of(sorted(paths))}")
     plan = plan_operator(snapshot, operator)
-    found = {}
+    names_of_states = {}
     for state in by_name.values():
-        given = names_from_user(fields, state)
+        from_user = names_from_user(fields, state)
         from_plan = {} if plan is None else names_from_plan(plan, state)
-        found[state.name] = {**from_plan, **given}
-    return tuple((name, names) for name, names in found.items() if names)
+        names_of_states[state.name] = {**from_plan, **from_user}
+    return tuple((name, names) for name, names in names_of_states.items() if names)
 
 
 def describe(operator: PlanOperator, state: StateDescription) -> str | None:
@@ -98,12 +98,12 @@ def describe(operator: PlanOperator, state: StateDescription) -> str | None:
     return None if meaning is None else meaning.description
 
 
-def names_from_user(given: Mapping[str, Sequence[str]], state: StateDescription) -> DeclaredNames:
+def names_from_user(names_by_path: Mapping[str, Sequence[str]], state: StateDescription) -> DeclaredNames:
     """Return the names from the user for the rows of a state.
 
     Parameters
     ----------
-    given
+    names_by_path
         Names by ``key``, the name of a state, or the name of a state and one of its columns (``left-records.map_key``).
     state
         The state.
@@ -114,30 +114,32 @@ def names_from_user(given: Mapping[str, Sequence[str]], state: StateDescription)
         If the numbers of names and fields differ, or the part does not contain exactly one row.
     """
     columns = {column: part for column, part in state.COLUMNS.items() if part != _KEY and part in state.serializers}
-    found = {part: given[path] for column, part in columns.items() if (path := f"{state.name}.{column}") in given}
-    if state.is_keyed and _KEY in given:
-        found[_KEY] = given[_KEY]
-    if state.name in given:
+    names_of_parts = {
+        part: names_by_path[path] for column, part in columns.items() if (path := f"{state.name}.{column}") in names_by_path
+    }
+    if state.is_keyed and _KEY in names_by_path:
+        names_of_parts[_KEY] = names_by_path[_KEY]
+    if state.name in names_by_path:
         with_rows = [part for part in columns.values() if _without_tuples(state.serializers[part])]
         if len(with_rows) != 1:
             paths = " or ".join(f"{state.name}.{c}" for c, part in columns.items() if part in with_rows)
             there = f"state {state.name!r} has {len(with_rows)} columns of rows"
             raise OptionError(f"{spelled('fields')}: {there}; name {paths or 'other states'}")
-        found[with_rows[0]] = given[state.name]
+        names_of_parts[with_rows[0]] = names_by_path[state.name]
     return {
         part: _names_of(state.serializers[part], tuple(names), f"{spelled('fields')}: state {state.name!r}, {part}")
-        for part, names in found.items()
+        for part, names in names_of_parts.items()
     }
 
 
-def _named(serializer: TypeSerializer, fields: PlanFields, tuples: tuple[str, ...], where: str) -> RowNames:
+def _named(serializer: TypeSerializer, fields: PlanFields, tuples: tuple[str, ...], context: str) -> RowNames:
     """Compare the types of the plan with a serializer; return the plan's names for the row and the tuple around it."""
     names: list[tuple[FieldName, ...] | None] = []
     for row in rows_in(serializer):
         if isinstance(row, TupleSerializer):
             names.append(tuples if len(tuples) == len(row.fields) else None)
         elif isinstance(row, RowDataSerializer):
-            _check_types(row, fields, where)
+            _check_types(row, fields, context)
             names.append(_field_names(fields))
         else:
             names.append(row.names)
@@ -148,23 +150,25 @@ def _field_names(fields: PlanFields) -> tuple[FieldName, ...]:
     return tuple((f.name, _field_names(f.fields)) if f.fields else f.name for f in distinct_names(fields))
 
 
-def _check_types(row: RowDataSerializer, fields: PlanFields, where: str) -> None:
+def _check_types(row: RowDataSerializer, fields: PlanFields, context: str) -> None:
     """Refuse a plan with other types than the types in the bytes."""
     types = row.slot.type.types
-    differs = any(f.type is not None and own != f.type for own, f in zip(types, fields, strict=False))
+    differs = any(f.type is not None and written_type != f.type for written_type, f in zip(types, fields, strict=False))
     if len(types) != len(fields) or differs:
-        known = f"ROW<{', '.join(map(str, fields))}>"
-        raise OptionError(f"plan: {where} is {row}, the plan has {known}; pass the plan of the query that wrote the snapshot")
+        plan_row = f"ROW<{', '.join(map(str, fields))}>"
+        raise OptionError(
+            f"plan: {context} is {row}, the plan has {plan_row}; pass the plan of the query that wrote the snapshot"
+        )
 
 
-def _names_of(serializer: TypeSerializer, names: tuple[str, ...], where: str) -> RowNames:
+def _names_of(serializer: TypeSerializer, names: tuple[str, ...], context: str) -> RowNames:
     """Return the names from the user for the only row in a serializer."""
     rows = _without_tuples(serializer)
     if len(rows) != 1:
-        raise OptionError(f"{where} is {serializer} with {len(rows)} rows; expected one row")
+        raise OptionError(f"{context} is {serializer} with {len(rows)} rows; expected one row")
     size = len(rows[0].slot.fields if isinstance(rows[0], RowDataSerializer) else rows[0].fields)
     if len(names) != size or len(set(names)) != size:
-        raise OptionError(f"{where} has rows of {size} fields; expected as many different names, found {list(names)}")
+        raise OptionError(f"{context} has rows of {size} fields; expected as many different names, found {list(names)}")
     return tuple(names if row is rows[0] else names_of_row(row) for row in rows_in(serializer))
 
 

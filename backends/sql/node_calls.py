@@ -40,23 +40,23 @@ def shown_columns(node: PlanNode) -> PlanFields:
     All names are distinct, also from the names of other fields in the plan: given rows may use either.
     """
     names = [f.name for f in distinct_names(node.output)]
-    taken = set(names)
-    found = []
-    for position, (field, own, column) in enumerate(zip(node.output, names, _NodeColumns().of(node), strict=True)):
-        name = column.text if column.made else own
-        while name != own and name in taken:
+    used_names = set(names)
+    shown_fields = []
+    for position, (field, own_name, column) in enumerate(zip(node.output, names, _NodeColumns().of(node), strict=True)):
+        name = column.text if column.made else own_name
+        while name != own_name and name in used_names:
             name = f"{name}_{position}"
-        taken.add(name)
-        found.append(replace(field, name=name))
-    return tuple(found)
+        used_names.add(name)
+        shown_fields.append(replace(field, name=name))
+    return tuple(shown_fields)
 
 
 def group_calls(node: PlanNode) -> list[AggregateCall]:
     """Return the calls of an aggregate; arguments are input columns of its first phase."""
     prefix = "partialOriginal" if node.at("partialOriginalAggCalls") is not None else ""
     names = [f.name for f in distinct_names(call_input(node))]
-    shown = _NodeColumns().before_first_phase(node)
-    texts = {name: s.text for name, s in zip(names, shown, strict=True)} if len(shown) == len(names) else {}
+    shown_inputs = _NodeColumns().before_first_phase(node)
+    texts = {name: s.text for name, s in zip(names, shown_inputs, strict=True)} if len(shown_inputs) == len(names) else {}
     needed = "partialAggCallNeedRetractions" if prefix else "aggCallNeedRetractions"
     calls = node.at("partialOriginalAggCalls" if prefix else "aggCalls", default=())
     return aggregate_calls(calls, names, retractions(node, needed), texts, node.release)
@@ -70,8 +70,8 @@ def call_input(node: PlanNode) -> PlanFields:
 
 def over_calls(node: PlanNode) -> list[AggregateCall]:
     """Return the calls of an ``OVER`` aggregate; arguments are columns of its input, and constants."""
-    names, shown = [f.name for f in distinct_names(node.left)], _NodeColumns().left(node)
-    texts = {name: s.text for name, s in zip(names, shown, strict=True)} if len(shown) == len(names) else {}
+    names, shown_inputs = [f.name for f in distinct_names(node.left)], _NodeColumns().left(node)
+    texts = {name: s.text for name, s in zip(names, shown_inputs, strict=True)} if len(shown_inputs) == len(names) else {}
     return over_calls_of(node, _with_constants(node, names), texts)
 
 
@@ -95,8 +95,8 @@ def over_is_bounded(node: PlanNode) -> bool:
 
 def retractions(node: PlanNode, member: str = "aggCallNeedRetractions") -> Sequence[bool]:
     """Return for each call of an aggregate whether rows may be retracted."""
-    found = node.at(member)
-    return found if found is not None else (bool(node.at("needRetraction", default=False)),)
+    retracts = node.at(member)
+    return retracts if retracts is not None else (bool(node.at("needRetraction", default=False)),)
 
 
 class _NodeColumns:
@@ -109,9 +109,11 @@ class _NodeColumns:
         """Return the output columns of a node."""
         if node.id not in self._known:
             fields = node.output if node.at("outputType") is not None else ()
-            found = _COLUMNS.get(node.kind, _inputs_and_more)(self, node)
-            more = [None] * (len(fields) - len(found))
-            self._known[node.id] = tuple(_named(f.name, of) for f, of in zip(fields, (*found, *more)[: len(fields)], strict=True))
+            columns = _COLUMNS.get(node.kind, _inputs_and_more)(self, node)
+            unknown_columns = [None] * (len(fields) - len(columns))
+            self._known[node.id] = tuple(
+                _named(f.name, of) for f, of in zip(fields, (*columns, *unknown_columns)[: len(fields)], strict=True)
+            )
         return self._known[node.id]
 
     def left(self, node: PlanNode) -> tuple[_Shown, ...]:
@@ -139,25 +141,25 @@ _Found = Sequence[_Shown | None]
 """The text of each column; ``None`` for unknown columns. Further columns may follow."""
 
 
-def _named(name: str, found: _Shown | None) -> _Shown:
+def _named(name: str, column: _Shown | None) -> _Shown:
     """Return a column with its text, if Flink made its name."""
-    if found is None or not (_MADE.fullmatch(name) or (found.made and _is_numbered(name, found.made))):
+    if column is None or not (_MADE.fullmatch(name) or (column.made and _is_numbered(name, column.made))):
         return _Shown(name)
-    text = found.text if len(found.text) <= _LONGEST else f"{found.text[: _LONGEST - 1]}…"
+    text = column.text if len(column.text) <= _LONGEST else f"{column.text[: _LONGEST - 1]}…"
     return _Shown(text, made=name)
 
 
-def _is_numbered(name: str, other: str) -> bool:
+def _is_numbered(name: str, base: str) -> bool:
     """Check if a name is equal to another, or to the other with a number: Flink's planner adds a number to a used name."""
-    return name.startswith(other) and re.fullmatch(r"\d*", name[len(other) :]) is not None
+    return name.startswith(base) and re.fullmatch(r"\d*", name[len(base) :]) is not None
 
 
 def _inputs_and_more(columns: _NodeColumns, node: PlanNode) -> _Found:
     """Return the columns of all inputs in order, for joins, ranks, windows, and nodes that emit their input rows."""
-    inputs = [columns.of(one) for one in node.inputs]
+    inputs = [columns.of(source) for source in node.inputs]
     if node.kind == "union" or not inputs:
         return inputs[0] if inputs else ()
-    return [column for one in inputs for column in one]
+    return [column for source_columns in inputs for column in source_columns]
 
 
 def _nothing(columns: _NodeColumns, node: PlanNode) -> _Found:
@@ -170,12 +172,12 @@ def _calc(columns: _NodeColumns, node: PlanNode) -> _Found:
         return columns.left(node)
     names = [f.name for f in node.output]
     is_made = _is_first_of_a_name if node.kind == "calc" else _is_of_function
-    found = [_projected(one, columns.left(node)) for one in projection]
+    columns_of_node = [_projected(expression, columns.left(node)) for expression in projection]
     return [
         column._replace(made=name)
         if column is not None and expression.get("kind") != "INPUT_REF" and is_made(name, names)
         else column
-        for expression, column, name in zip(projection, found, names, strict=True)
+        for expression, column, name in zip(projection, columns_of_node, names, strict=True)
     ]
 
 
@@ -188,11 +190,11 @@ def _is_of_function(name: str, names: Collection[str]) -> bool:
     return _OF_FUNCTION.fullmatch(name) is not None
 
 
-def _projected(expression: Mapping[str, Any], given: Sequence[_Shown]) -> _Shown | None:
+def _projected(expression: Mapping[str, Any], source_columns: Sequence[_Shown]) -> _Shown | None:
     if expression.get("kind") == "INPUT_REF":
         at = int(expression["inputIndex"])
-        return given[at] if at < len(given) else None
-    text = expression_text(_without_is_true(expression), [column.text for column in given])
+        return source_columns[at] if at < len(source_columns) else None
+    text = expression_text(_without_is_true(expression), [column.text for column in source_columns])
     return None if text is None else _Shown(text)
 
 
@@ -204,36 +206,38 @@ def _without_is_true(expression: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _expand(columns: _NodeColumns, node: PlanNode) -> _Found:
     """Return the columns of rows that are emitted once for each grouping set, with null in columns outside of the set."""
-    given = columns.left(node)
-    found: list[_Shown | None] = []
+    source_columns = columns.left(node)
+    columns_of_node: list[_Shown | None] = []
     for column in zip(*node.at("projects", default=()), strict=True):
-        origins = {int(one["inputIndex"]) for one in column if one.get("kind") == "INPUT_REF"}
-        found.append(given[origins.pop()] if len(origins) == 1 else None if origins else _Shown("GROUPING_ID()"))
-    return found
+        origins = {int(expression["inputIndex"]) for expression in column if expression.get("kind") == "INPUT_REF"}
+        columns_of_node.append(
+            source_columns[origins.pop()] if len(origins) == 1 else None if origins else _Shown("GROUPING_ID()")
+        )
+    return columns_of_node
 
 
 def _groups(columns: _NodeColumns, node: PlanNode) -> _Found:
     """Return the grouping columns, then the results of calls."""
-    given = columns.left(node)
-    keys = [given[int(i)] for i in node.at("grouping", default=()) if int(i) < len(given)]
+    source_columns = columns.left(node)
+    keys = [source_columns[int(i)] for i in node.at("grouping", default=()) if int(i) < len(source_columns)]
     return [*keys, *(_Shown(str(call)) for call in group_calls(node))]
 
 
 def _first_phase(columns: _NodeColumns, node: PlanNode) -> _Found:
     """Return the grouping columns; accumulators follow."""
-    given = columns.left(node)
-    return [given[int(i)] for i in node.at("grouping", default=()) if int(i) < len(given)]
+    source_columns = columns.left(node)
+    return [source_columns[int(i)] for i in node.at("grouping", default=()) if int(i) < len(source_columns)]
 
 
 def _incremental(columns: _NodeColumns, node: PlanNode) -> _Found:
-    given = columns.left(node)
-    return [given[int(i)] for i in node.at("finalAggGrouping", default=()) if int(i) < len(given)]
+    source_columns = columns.left(node)
+    return [source_columns[int(i)] for i in node.at("finalAggGrouping", default=()) if int(i) < len(source_columns)]
 
 
 def _over(columns: _NodeColumns, node: PlanNode) -> _Found:
-    given = columns.left(node)
-    calls = over_calls_of(node, _with_constants(node, [column.text for column in given]))
-    return [*given, *(_Shown(f"{call} OVER") for call in calls)]
+    source_columns = columns.left(node)
+    calls = over_calls_of(node, _with_constants(node, [column.text for column in source_columns]))
+    return [*source_columns, *(_Shown(f"{call} OVER") for call in calls)]
 
 
 _COLUMNS: Final[Mapping[str, Callable[[_NodeColumns, PlanNode], _Found]]] = {

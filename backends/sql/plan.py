@@ -105,10 +105,10 @@ class PlanNode:
 
     def at(self, *path: str, default: Any = None) -> Any:
         """Return a part of the JSON, or the default if it does not exist."""
-        found: Any = self.content
+        part: Any = self.content
         for name in path:
-            found = found.get(name) if isinstance(found, Mapping) else None
-        return default if found is None else found
+            part = part.get(name) if isinstance(part, Mapping) else None
+        return default if part is None else part
 
 
 @dataclass(frozen=True)
@@ -148,12 +148,12 @@ class CompiledPlan:
         try:
             content = parse_json(text)
             edges = [(int(e["source"]), int(e["target"])) for e in content["edges"]]
-            given = {int(n["id"]): (str(n["type"]), n) for n in content["nodes"]}
+            nodes_by_id = {int(n["id"]): (str(n["type"]), n) for n in content["nodes"]}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            shown = repr(text[:_SHOWN]) if text.strip() else "an empty text"
-            problem = f"found {shown} ({type(error).__name__}: {error})"
+            beginning = repr(text[:_SHOWN]) if text.strip() else "an empty text"
+            problem = f"found {beginning} ({type(error).__name__}: {error})"
             raise OptionError(f"plan: expected the JSON of COMPILE PLAN with nodes and edges, {problem}") from None
-        return cls(tuple(_linked(given, edges, _release(content.get("flinkVersion")))))
+        return cls(tuple(_linked(nodes_by_id, edges, _release(content.get("flinkVersion")))))
 
     @cached_property
     def operators(self) -> Mapping[str, PlanOperator]:
@@ -162,13 +162,13 @@ class CompiledPlan:
         The known formats are the defaults of Flink 1.15 and of later versions, and ``<transformation>`` if only one node has it.
         """
         once = Counter(transformation for node in self.nodes for transformation in node.transformations)
-        found: dict[str, PlanOperator] = {}
+        operators: dict[str, PlanOperator] = {}
         for node in self.nodes:
             for transformation in node.transformations:
                 formats = uid_formats(node, transformation)
                 for uid in formats if once[transformation] == 1 else formats[:-1]:
-                    found.setdefault(operator_id(uid), PlanOperator(node, transformation, uid))
-        return found
+                    operators.setdefault(operator_id(uid), PlanOperator(node, transformation, uid))
+        return operators
 
     def named(self, name: str) -> tuple[PlanOperator, ...]:
         """Return an operator by its label, uid, or function, once for each possible uid.
@@ -180,13 +180,13 @@ class CompiledPlan:
         OptionError
             If several operators match.
         """
-        found = tuple(o for o in self.operators.values() if name in (o.label, o.uid, o.transformation))
-        labels = sorted({o.label for o in found})
-        if not found:
+        operators = tuple(o for o in self.operators.values() if name in (o.label, o.uid, o.transformation))
+        labels = sorted({o.label for o in operators})
+        if not operators:
             raise NotFoundError.naming_nearest("operator", name, {o.label for o in self.operators.values()}, "the plan")
         if len(labels) > 1:
             raise OptionError(f"the plan has several operators {name!r}: {', '.join(labels)}; name one of them")
-        return tuple(o for o in found if name == o.uid != o.transformation) or found
+        return tuple(o for o in operators if name == o.uid != o.transformation) or operators
 
     def find(self, label: str, among: Iterable[str]) -> str | None:
         """Return the operator with a label such as ``group-aggregate[5]``, from operators by the hash of the uid.
@@ -198,17 +198,17 @@ class CompiledPlan:
         """
         if _LABEL.fullmatch(label) is None:
             return None
-        known = {self.operators[uid_hash].label: uid_hash for uid_hash in among if uid_hash in self.operators}
-        if label not in known:
-            raise NotFoundError.naming_nearest("operator", label, known)
-        return known[label]
+        by_label = {self.operators[uid_hash].label: uid_hash for uid_hash in among if uid_hash in self.operators}
+        if label not in by_label:
+            raise NotFoundError.naming_nearest("operator", label, by_label)
+        return by_label[label]
 
 
 def uid_formats(node: PlanNode, transformation: str) -> tuple[str, ...]:
     """Return the uids of an operator in all known formats; the last format applies if only one node has the operator."""
-    own = node.at("uid") if transformation == "process" else None
-    if isinstance(own, str):  # the uid of a process table function, which the query names
-        return own, own, own
+    uid = node.at("uid") if transformation == "process" else None
+    if isinstance(uid, str):  # the uid of a process table function, which the query names
+        return uid, uid, uid
     return (f"{node.id}_{transformation}", f"{node.id}_{node.type}_{transformation}", transformation)
 
 
@@ -218,17 +218,17 @@ def _release(version: Any) -> tuple[int, ...]:
 
 
 def _linked(
-    given: Mapping[int, tuple[str, Mapping[str, Any]]], edges: list[tuple[int, int]], release: tuple[int, ...]
+    nodes: Mapping[int, tuple[str, Mapping[str, Any]]], edges: list[tuple[int, int]], release: tuple[int, ...]
 ) -> Iterable[PlanNode]:
     """Yield the nodes with their inputs. In every plan from Flink, a node follows its inputs."""
-    made: dict[int, PlanNode] = {}
-    for number, (type_, content) in given.items():
+    linked: dict[int, PlanNode] = {}
+    for number, (type_, content) in nodes.items():
         sources = [source for source, target in edges if target == number]
-        missing = [source for source in sources if source not in made]
+        missing = [source for source in sources if source not in linked]
         if missing:
             raise OptionError(f"plan: node {number} has the input {missing[0]}; this node does not precede it")
-        made[number] = PlanNode(number, type_, content, tuple(made[source] for source in sources), release)
-        yield made[number]
+        linked[number] = PlanNode(number, type_, content, tuple(linked[source] for source in sources), release)
+        yield linked[number]
 
 
 # The normal form of nodes: equal for nodes that do the same, independent of Flink's version. Versions differ in omitted members,
@@ -249,8 +249,8 @@ _OWN: Final = frozenset({"id", "description", "inputProperties", "outputType", "
 
 def normal_node(node: PlanNode) -> dict[str, Any]:
     """Return the function of a node, without its columns, its number, and its name."""
-    found: dict[str, Any] = normal_form({name: part for name, part in node.content.items() if name not in _OWN})
-    return found
+    form: dict[str, Any] = normal_form({name: part for name, part in node.content.items() if name not in _OWN})
+    return form
 
 
 def normal_form(part: Any) -> Any:
@@ -260,11 +260,11 @@ def normal_form(part: Any) -> Any:
     becomes the types of its fields.
     """
     if isinstance(part, list):
-        return [normal_form(one) for one in part]
+        return [normal_form(element) for element in part]
     if not isinstance(part, Mapping):
         return part
-    found = {name: _member(name, one) for name, one in part.items() if not (name == "name" and "argList" in part)}
-    return {name: one for name, one in found.items() if one not in _EMPTY and _DEFAULTS.get(name) != one}
+    members = {name: _member(name, member) for name, member in part.items() if not (name == "name" and "argList" in part)}
+    return {name: member for name, member in members.items() if member not in _EMPTY and _DEFAULTS.get(name) != member}
 
 
 def _member(name: str, part: Any) -> Any:
@@ -272,7 +272,7 @@ def _member(name: str, part: Any) -> Any:
         return _VERSIONED.sub(r"\1", part)
     if name.endswith("RowType"):
         try:
-            return [str(one.type) for one in row_fields(part)]
+            return [str(row.type) for row in row_fields(part)]
         except (OptionError, KeyError, TypeError):
             return normal_form(part)
     return normal_form(part)

@@ -23,7 +23,11 @@ from state_processor.serializers.table.type_descriptors import SQL_TYPES, TYPE, 
 _FIELD: Final = re.compile(r"\s*`((?:[^`]|``)*)`\s*(.*)", re.DOTALL)
 _ROW: Final = re.compile(r"\s*ROW\s*<(.*)>\s*(?:NOT\s+NULL\s*)?", re.DOTALL)
 _OPENING: Final = {"<": 1, "(": 1, ">": -1, ")": -1}
-_AS_OBJECTS: Final = {known.root: known for known in SQL_TYPES if known.type in (TimestampType, ArrayType, MultisetType, MapType)}
+_AS_OBJECTS: Final = {
+    descriptor.root: descriptor
+    for descriptor in SQL_TYPES
+    if descriptor.type in (TimestampType, ArrayType, MultisetType, MapType)
+}
 """Types that plans have as objects with the fields of their Java class, by root."""
 
 
@@ -45,7 +49,7 @@ class PlanField:
 PlanFields = tuple[PlanField, ...]
 
 
-def row_fields(given: Any) -> PlanFields:
+def row_fields(type_json: Any) -> PlanFields:
     """Return the fields of a row type.
 
     Raises
@@ -53,55 +57,55 @@ def row_fields(given: Any) -> PlanFields:
     OptionError
         If the text is not the type of a row.
     """
-    if isinstance(given, Mapping) and given.get("type") == "ROW":
-        return tuple(PlanField(str(f["name"]), plan_type(f["fieldType"])) for f in given.get("fields", ()))
-    match = _ROW.fullmatch(given) if isinstance(given, str) else None
+    if isinstance(type_json, Mapping) and type_json.get("type") == "ROW":
+        return tuple(PlanField(str(f["name"]), plan_type(f["fieldType"])) for f in type_json.get("fields", ()))
+    match = _ROW.fullmatch(type_json) if isinstance(type_json, str) else None
     if match is None:
-        raise OptionError(f"expected the type of a row, found {str(given)[:200]!r}")
+        raise OptionError(f"expected the type of a row, found {str(type_json)[:200]!r}")
     return tuple(_field(part) for part in _parts(match[1]))
 
 
 def distinct_names(fields: Iterable[PlanField]) -> PlanFields:
     """Return the fields with distinct names: Flink permits two fields with the same name."""
-    found: dict[str, PlanField] = {}
-    for position, given in enumerate(fields):
-        name = given.name
-        while name in found:
+    by_name: dict[str, PlanField] = {}
+    for position, field in enumerate(fields):
+        name = field.name
+        while name in by_name:
             name = f"{name}_{position}"
-        found[name] = replace(given, name=name)
-    return tuple(found.values())
+        by_name[name] = replace(field, name=name)
+    return tuple(by_name.values())
 
 
-def plan_type(given: Any) -> LogicalType | None:
+def plan_type(type_json: Any) -> LogicalType | None:
     """Return a type; ``None`` for a type that only a Java class describes."""
-    if isinstance(given, str):
+    if isinstance(type_json, str):
         try:
-            return parse_logical_type(given)
+            return parse_logical_type(type_json)
         except OptionError:
             return None
-    if not isinstance(given, Mapping):
+    if not isinstance(type_json, Mapping):
         return None
-    found = _of_object(given)
-    return None if found is None else replace(found, nullable=bool(given.get("nullable", True)))
+    type_ = _of_object(type_json)
+    return None if type_ is None else replace(type_, nullable=bool(type_json.get("nullable", True)))
 
 
-def _of_object(given: Mapping[str, Any]) -> LogicalType | None:
-    root = given.get("type")
+def _of_object(type_json: Mapping[str, Any]) -> LogicalType | None:
+    root = type_json.get("type")
     if root == "ROW":
-        fields = row_fields(given)
-        known = tuple(RowField(f.name, f.type) for f in fields if f.type is not None)
-        return RowType(known) if len(known) == len(fields) else None
+        fields = row_fields(type_json)
+        typed_fields = tuple(RowField(f.name, f.type) for f in fields if f.type is not None)
+        return RowType(typed_fields) if len(typed_fields) == len(fields) else None
     descriptor = _AS_OBJECTS.get(str(root))
     if descriptor is None:
-        return plan_type(root) if isinstance(root, str) and given.keys() <= {"type", "nullable"} else None
-    parts = {field.attribute: _part(field, given) for field in descriptor.fields}
+        return plan_type(root) if isinstance(root, str) and type_json.keys() <= {"type", "nullable"} else None
+    parts = {field.attribute: _part(field, type_json) for field in descriptor.fields}
     return None if None in parts.values() else descriptor.make(True, parts)
 
 
-def _part(field: TypeField, given: Mapping[str, Any]) -> Any:
+def _part(field: TypeField, type_json: Mapping[str, Any]) -> Any:
     if field.form == TYPE:
-        return plan_type(given.get(field.name))
-    return str(given.get(field.name, "REGULAR")) if field.enum else int(given.get(field.name, field.default))
+        return plan_type(type_json.get(field.name))
+    return str(type_json.get(field.name, "REGULAR")) if field.enum else int(type_json.get(field.name, field.default))
 
 
 def _field(text: str) -> PlanField:

@@ -60,25 +60,25 @@ class QueryChanges:
         partner = self._partners.get(node.id)
         if partner is not None:
             return partner.type != node.type
-        return any(other.type != node.type or self._has_role(node, other) for other in self._alike(node))
+        return any(candidate.type != node.type or self._has_role(node, candidate) for candidate in self._alike(node))
 
-    def _has_role(self, node: PlanNode, other: PlanNode) -> bool:
+    def _has_role(self, node: PlanNode, partner: PlanNode) -> bool:
         """Return whether a node of the new plan does the same as a node of the old one, with the same rows."""
-        return _role(self._before, node) == _role(self._after, other) is not None
+        return _role(self._before, node) == _role(self._after, partner) is not None
 
     def _left(self) -> list[PlanNode]:
         """Return the nodes of the new plan that continue with no state."""
-        taken = {other.id for other in self._partners.values()}
-        return [other for other in self._new.nodes if other.id not in taken]
+        partner_ids = {node.id for node in self._partners.values()}
+        return [node for node in self._new.nodes if node.id not in partner_ids]
 
     def _alike(self, node: PlanNode) -> list[PlanNode]:
         """Return the nodes of the same kind among them."""
-        return [other for other in self._left() if other.kind == node.kind]
+        return [candidate for candidate in self._left() if candidate.kind == node.kind]
 
     def added(self) -> tuple[PlanNode, ...]:
         """Return the nodes of the new plan that start with empty state."""
-        known = {node.id for node in self._partners.values()}
-        return tuple(n for n in self._new.nodes if n.id not in known and any(map(has_state, n.transformations)))
+        partner_ids = {node.id for node in self._partners.values()}
+        return tuple(n for n in self._new.nodes if n.id not in partner_ids and any(map(has_state, n.transformations)))
 
     def changes(self, node: PlanNode) -> StateChanges:
         """Return the changes of the states of a node, by name. Other states stay unchanged.
@@ -130,28 +130,28 @@ class QueryChanges:
         return {name: after[i] for i, name in sides.items() if i in before.keys() & after.keys() and before[i] != after[i]}
 
     def _pairs(self) -> dict[int, PlanNode]:
-        found: dict[int, PlanNode] = {}
+        pairs: dict[int, PlanNode] = {}
         left_old, left_new = list(self._old.nodes), list(self._new.nodes)
         for identify in (Lineage.whole, _role):
             before, after = _by(identify, self._before, left_old), _by(identify, self._after, left_new)
             for identity, nodes in before.items():
-                others = after.get(identity, [])
-                if len(nodes) == len(others) and (len(nodes) == 1 or identify is Lineage.whole):
-                    found |= {one.id: other for one, other in zip(nodes, others, strict=True)}
-            taken = {node.id for node in found.values()}
-            left_old = [node for node in left_old if node.id not in found]
-            left_new = [node for node in left_new if node.id not in taken]
-        return found
+                new_nodes = after.get(identity, [])
+                if len(nodes) == len(new_nodes) and (len(nodes) == 1 or identify is Lineage.whole):
+                    pairs |= {old_node.id: new_node for old_node, new_node in zip(nodes, new_nodes, strict=True)}
+            paired_ids = {node.id for node in pairs.values()}
+            left_old = [node for node in left_old if node.id not in pairs]
+            left_new = [node for node in left_new if node.id not in paired_ids]
+        return pairs
 
     def _reason(self, node: PlanNode) -> str:
         """Return the reason why no node of the new plan continues with the state of a node of the old plan."""
         alike = self._alike(node)
         if not alike:
-            for other in self._left():
-                if (node.kind, other.kind) in _OTHER_SHAPES:
-                    return _OTHER_SHAPES[node.kind, other.kind]
+            for unmatched in self._left():
+                if (node.kind, unmatched.kind) in _OTHER_SHAPES:
+                    return _OTHER_SHAPES[node.kind, unmatched.kind]
             return f"the new query does not have a matching {node.kind}"
-        same = [other for other in alike if self._has_role(node, other)]
+        same = [candidate for candidate in alike if self._has_role(node, candidate)]
         if same:
             return f"it is ambiguous: {' or '.join(map(label, same))} of the new plan do the same with the same rows"
         if len(alike) > 1:
@@ -159,9 +159,9 @@ class QueryChanges:
             return f"{which} of the new plan does something else, or has other input; such state can only be kept unchanged"
         if node.kind not in _CHANGES:
             members = _other_members(node, alike[0])
-            what = f"does something else ({members})" if members else "has other input"
+            change = f"does something else ({members})" if members else "has other input"
             content = _CONTENTS.get(node.kind, "such state can only be kept unchanged")
-            return f"{label(alike[0])} of the new plan {what}; {content}"
+            return f"{label(alike[0])} of the new plan {change}; {content}"
         return self._difference(ChangedNode(node, self._before), ChangedNode(alike[0], self._after))
 
     def _difference(self, old: ChangedNode, new: ChangedNode) -> str:
@@ -174,33 +174,34 @@ class QueryChanges:
         keys = [[g.picked(k) for g, k in zip(side.inputs, key_columns(side.node), strict=False)] for side in (old, new)]
         if keys[0] == keys[1]:
             members = _other_members(old.node, new.node)
-            what = "does something else" if old.node.kind == "sink" else "has other windows, or does something else"
-            return f"{label(new.node)} of the new plan {what} ({members})"
-        shown = [
-            ", ".join(given.fields[int(i)].name for given, keys in zip(inputs, indices, strict=False) for i in keys) or "nothing"
+            change = "does something else" if old.node.kind == "sink" else "has other windows, or does something else"
+            return f"{label(new.node)} of the new plan {change} ({members})"
+        key_names = [
+            ", ".join(relation.fields[int(i)].name for relation, keys in zip(inputs, indices, strict=False) for i in keys)
+            or "nothing"
             for inputs, indices in ((old.inputs, before), (new.inputs, after))
         ]
-        return f"its key is {shown[0]} in the old plan, {shown[1]} in {label(new.node)} of the new one"
+        return f"its key is {key_names[0]} in the old plan, {key_names[1]} in {label(new.node)} of the new one"
 
 
 def _other_members(old: PlanNode, new: PlanNode) -> str:
     """Return the members that differ as text; large members only by name."""
     before, after = normal_node(old), normal_node(new)
     names = [name for name in before | after if before.get(name) != after.get(name)]
-    shown = []
+    differences = []
     for name in names:
-        values = [json.dumps(one[name]) if name in one else "nothing" for one in (before, after)]
+        values = [json.dumps(content[name]) if name in content else "nothing" for content in (before, after)]
         is_short = all(len(value) <= _SHORT for value in values)
-        shown.append(f"{name}: {values[0]} in the old plan, {values[1]} in the new one" if is_short else name)
-    return "; ".join(shown)
+        differences.append(f"{name}: {values[0]} in the old plan, {values[1]} in the new one" if is_short else name)
+    return "; ".join(differences)
 
 
 def _by(identify: Callable[[Lineage, PlanNode], Any], lineage: Lineage, nodes: Sequence[PlanNode]) -> dict[Any, list[PlanNode]]:
-    found: dict[Any, list[PlanNode]] = {}
+    nodes_by_identity: dict[Any, list[PlanNode]] = {}
     for node in nodes:
         if (identity := identify(lineage, node)) is not None:
-            found.setdefault(identity, []).append(node)
-    return found
+            nodes_by_identity.setdefault(identity, []).append(node)
+    return nodes_by_identity
 
 
 def _role(lineage: Lineage, node: PlanNode) -> tuple[Any, ...] | None:
@@ -221,8 +222,8 @@ _STRATEGY: Final = "upsertMaterializeStrategy"
 def _fed(lineage: Lineage, node: PlanNode) -> tuple[Any, ...]:
     """Return the function of a node with its input rows and keys."""
     inputs = lineage.inputs(node)
-    keys = [tuple(given.picked(key)) for given, key in zip(inputs, key_columns(node), strict=False)]
-    return (node.kind, tuple(given.rows for given in inputs), tuple(keys), _windows(node, inputs))
+    keys = [tuple(relation.picked(key)) for relation, key in zip(inputs, key_columns(node), strict=False)]
+    return (node.kind, tuple(relation.rows for relation in inputs), tuple(keys), _windows(node, inputs))
 
 
 def _windows(node: PlanNode, inputs: Sequence[Relation]) -> str:
@@ -234,7 +235,7 @@ def _check_ttl(old: PlanNode, new: PlanNode) -> None:
     before, after = old.has_ttl, new.has_ttl
     for index in before.keys() & after.keys():
         if before[index] != after[index]:
-            words = ["with" if given else "without" for given in (before[index], after[index])]
+            words = ["with" if has_ttl else "without" for has_ttl in (before[index], after[index])]
             raise StateMigrationError(f"it has state {words[0]} time-to-live in the old plan, {words[1]} it in the new one")
 
 

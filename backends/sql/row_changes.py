@@ -151,7 +151,7 @@ class StateChange:
     @property
     def is_same(self) -> bool:
         """Whether nothing changes."""
-        if self.is_dropped or self.refused or any(one is not None for one in (self.successor, self.ttl, self.becomes)):
+        if self.is_dropped or self.refused or any(part is not None for part in (self.successor, self.ttl, self.becomes)):
             return False
         return all(row.is_same for row in self.rows.values()) and (self.counted is None or self.counted.is_same)
 
@@ -176,9 +176,11 @@ StateChanges = Mapping[str, StateChange]
 
 def change_of(changes: StateChanges, state: str) -> StateChange:
     """Return the change of a state."""
-    call, mark, own = state.partition("$")
-    found = changes.get(state) or (changes.get(call + mark) if mark else None) or StateChange()
-    return found if found.becomes is None or not found.becomes.endswith("$") else replace(found, becomes=found.becomes + own)
+    call, mark, suffix = state.partition("$")
+    change = changes.get(state) or (changes.get(call + mark) if mark else None) or StateChange()
+    return (
+        change if change.becomes is None or not change.becomes.endswith("$") else replace(change, becomes=change.becomes + suffix)
+    )
 
 
 @dataclass(frozen=True)
@@ -193,10 +195,10 @@ class ChangedNode:
         """The input rows."""
         return self.lineage.inputs(self.node)
 
-    def same(self, other: ChangedNode, what: str, *found: tuple[Any, Any]) -> None:
+    def same(self, new: ChangedNode, subject: str, *pairs: tuple[Any, Any]) -> None:
         """Refuse different values."""
-        if any(one != another for one, another in found):
-            raise StateMigrationError(f"{what} {label(other.node)} of the new plan differs")
+        if any(value != another for value, another in pairs):
+            raise StateMigrationError(f"{subject} {label(new.node)} of the new plan differs")
 
 
 def label(node: PlanNode) -> str:
@@ -264,7 +266,7 @@ def _is_time(column: PlanField) -> bool:
     return isinstance(column.type, TimestampType) and column.type.kind == "PROCTIME"
 
 
-def refuse_other_meaning(what: str, added: Sequence[str], gone: Sequence[str]) -> None:
+def refuse_other_meaning(subject: str, added: Sequence[str], gone: Sequence[str]) -> None:
     """Refuse a name whose meaning changes: its values would be lost silently.
 
     Raises
@@ -275,14 +277,14 @@ def refuse_other_meaning(what: str, added: Sequence[str], gone: Sequence[str]) -
     for name in added:
         if name in gone and "$" not in name:
             raise StateMigrationError(
-                f"{what} {name} has another expression in the new plan; give it another name to start without the old values"
+                f"{subject} {name} has another expression in the new plan; give it another name to start without the old values"
             )
 
 
 def same_types(old: Relation, new: Relation, identities: Sequence[Identity]) -> None:
     """Refuse other types of columns that order rows in code that Flink has stored."""
     for identity in identities:
-        before, after = (one.fields[one.columns.index(identity)] for one in (old, new))
+        before, after = (relation.fields[relation.columns.index(identity)] for relation in (old, new))
         if before.type != after.type:
             raise _other_type(before, after)
 
@@ -297,7 +299,7 @@ def changed_key(old: Relation, new: Relation, identities: Sequence[Identity]) ->
     """
     fields, notes = [], []
     for place, identity in enumerate(identities):
-        before, after = (one.fields[one.columns.index(identity)] for one in (old, new))
+        before, after = (relation.fields[relation.columns.index(identity)] for relation in (old, new))
         if before.type == after.type:
             fields.append(NewField(place))
             continue

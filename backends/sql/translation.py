@@ -95,8 +95,8 @@ class _Graph:
         self.operators: list[TranslatedOperator] = []
         self.nodes: list[HashedNode] = []
 
-    def add(self, node: PlanNode, transformation: str, given: Sequence[_Outlets], *, chained: bool = True) -> _Outlets:
-        edges = [edge for outlets in given for edge in outlets]
+    def add(self, node: PlanNode, transformation: str, inputs: Sequence[_Outlets], *, chained: bool = True) -> _Outlets:
+        edges = [edge for outlets in inputs for edge in outlets]
         is_chained = len(edges) == 1 and edges[0][1] and chained and self.way.chaining
         self.nodes.append(HashedNode(tuple(place for place, _ in edges), tuple(is_chained for _ in edges)))
         self.operators.append(TranslatedOperator(node, transformation, _uid(node, transformation)))
@@ -115,8 +115,8 @@ def translations(plan: CompiledPlan) -> Iterator[Mapping[str, TranslatedOperator
         graph = _Graph(way)
         passed: dict[int, _Outlets] = {}
         for node in plan.nodes:
-            given = [passed[one.id] for one in node.inputs]
-            passed[node.id] = _TRANSLATED.get(node.kind, _single)(graph, node, given)
+            inputs = [passed[source.id] for source in node.inputs]
+            passed[node.id] = _TRANSLATED.get(node.kind, _single)(graph, node, inputs)
         hashes = graph_hashes(graph.nodes, {})
         yield {uid_hash: graph.operators[place] for place, uid_hash in hashes.items()}
 
@@ -128,11 +128,11 @@ def _ways(plan: CompiledPlan) -> Iterator[_Way]:
     together = [dict.fromkeys((node.id for node in sinks), shape) for shape in _SINKS]
     for shapes in together + (list(_different(sinks)) if len(sinks) > 1 else []):
         for validated in product(*(_validated(node) for node in sinks)):
-            known = dict(zip((node.id for node in sinks), validated, strict=True))
+            validated_sinks = dict(zip((node.id for node in sinks), validated, strict=True))
             for timestamps in (False, True) if has_times else (False,):
                 for chaining, match_chained in ((True, True), (True, False), (False, False)):
                     if has_match or chaining == match_chained:
-                        yield _Way(chaining, match_chained, shapes, known, timestamps)
+                        yield _Way(chaining, match_chained, shapes, validated_sinks, timestamps)
 
 
 def _different(sinks: Sequence[PlanNode]) -> Iterator[dict[int, SinkShape]]:
@@ -162,44 +162,44 @@ def _time_of(fields: PlanFields) -> bool:
 _Given = list[_Outlets]
 
 
-def _single(graph: _Graph, node: PlanNode, given: _Given) -> _Outlets:
-    return graph.add(node, node.transformations[0], given)
+def _single(graph: _Graph, node: PlanNode, inputs: _Given) -> _Outlets:
+    return graph.add(node, node.transformations[0], inputs)
 
 
-def _exchange(graph: _Graph, node: PlanNode, given: _Given) -> _Outlets:
-    return tuple((place, False) for outlets in given for place, _ in outlets)
+def _exchange(graph: _Graph, node: PlanNode, inputs: _Given) -> _Outlets:
+    return tuple((place, False) for outlets in inputs for place, _ in outlets)
 
 
-def _union(graph: _Graph, node: PlanNode, given: _Given) -> _Outlets:
-    return tuple(edge for outlets in given for edge in outlets)
+def _union(graph: _Graph, node: PlanNode, inputs: _Given) -> _Outlets:
+    return tuple(edge for outlets in inputs for edge in outlets)
 
 
-def _match(graph: _Graph, node: PlanNode, given: _Given) -> _Outlets:
+def _match(graph: _Graph, node: PlanNode, inputs: _Given) -> _Outlets:
     order = node.at("matchSpec", "orderBy", "fields", default=())
     first = [node.left[int(f["index"])] for f in order[:1]]
     if not _time_of(tuple(first)):
-        return graph.add(node, "match", given)
-    inserted = graph.add(node, "timestamp-inserter", given)
+        return graph.add(node, "match", inputs)
+    inserted = graph.add(node, "timestamp-inserter", inputs)
     return graph.add(node, "match", [inserted], chained=graph.way.match_chained)
 
 
-def _interval_join(graph: _Graph, node: PlanNode, given: _Given) -> _Outlets:
+def _interval_join(graph: _Graph, node: PlanNode, inputs: _Given) -> _Outlets:
     bounds = node.at("intervalJoinSpec", "windowBounds", default={})
     if int(bounds.get("leftUpperBound", 0)) >= int(bounds.get("leftLowerBound", 0)):
-        return graph.add(node, "interval-join", given)
-    kept = str(node.at("intervalJoinSpec", "joinSpec", "joinType", default="INNER"))
-    left = graph.add(node, "pad-left" if kept in ("LEFT", "FULL") else "filter-left", given[:1])
-    return left + graph.add(node, "pad-right" if kept in ("RIGHT", "FULL") else "filter-right", given[1:])
+        return graph.add(node, "interval-join", inputs)
+    join_type = str(node.at("intervalJoinSpec", "joinSpec", "joinType", default="INNER"))
+    left = graph.add(node, "pad-left" if join_type in ("LEFT", "FULL") else "filter-left", inputs[:1])
+    return left + graph.add(node, "pad-right" if join_type in ("RIGHT", "FULL") else "filter-right", inputs[1:])
 
 
-def _lookup_join(graph: _Graph, node: PlanNode, given: _Given) -> _Outlets:
+def _lookup_join(graph: _Graph, node: PlanNode, inputs: _Given) -> _Outlets:
     if node.at("requireUpsertMaterialize"):
-        return graph.add(node, "lookup-join-materialize", given, chained=False)
-    return graph.add(node, "lookup-join", given)
+        return graph.add(node, "lookup-join-materialize", inputs, chained=False)
+    return graph.add(node, "lookup-join", inputs)
 
 
-def _sink(graph: _Graph, node: PlanNode, given: _Given) -> _Outlets:
-    way, outlets = graph.way, list(given)
+def _sink(graph: _Graph, node: PlanNode, inputs: _Given) -> _Outlets:
+    way, outlets = graph.way, list(inputs)
     if way.validated[node.id]:
         outlets = [graph.add(node, "constraint-validator", outlets)]
     if _is_materialized(node):

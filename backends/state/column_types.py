@@ -73,7 +73,7 @@ _ELEMENTS: Final = {
 """Paths in whole lists and maps, and the corresponding columns of flattened lists and maps."""
 
 
-def evolved(state: _State, given: ColumnTypes) -> _State:
+def evolved(state: _State, column_types: ColumnTypes) -> _State:
     """Return the state with serializers that read it as the given types and with the given names of rows.
 
     Raises
@@ -83,7 +83,7 @@ def evolved(state: _State, given: ColumnTypes) -> _State:
     OptionError
         If the state does not have a column.
     """
-    changed: _State = state if given == AS_WRITTEN else _evolved(Same(state, given))
+    changed: _State = state if column_types == AS_WRITTEN else _evolved(Same(state, column_types))
     return changed
 
 
@@ -92,17 +92,17 @@ def _evolved(pair: Same) -> Any:
     from state_processor.serializers.core.calendars import java_zone
     from state_processor.serializers.core.sql_times import in_time_zone
 
-    state, given = pair.objects
-    python = given.python_type(state.name)
+    state, column_types = pair.objects
+    python = column_types.python_type(state.name)
     if python is not None:
-        state = with_python_type(state, python, given.unpickled)
-    state = with_names(state, dict(given.names).get(state.name, {}))
-    columns = [(column, wanted.restore()) for column, wanted in given.types if isinstance(wanted, PortableType)]
+        state = with_python_type(state, python, column_types.unpickled)
+    state = with_names(state, dict(column_types.names).get(state.name, {}))
+    columns = [(column, type_.restore()) for column, type_ in column_types.types if isinstance(type_, PortableType)]
     for column, role, wanted_type in by_role(state, columns):
         state = state.with_serializers(**{role: _resolved(state, column, wanted_type)})
-    state = declared(state, {path: wanted for path, wanted in given.types if isinstance(wanted, JavaType)})
-    state = in_time_zone(state, java_zone(given.time_zone))
-    return undescribed_as_bytes(state) if given.undescribed == "bytes" else state
+    state = declared(state, {path: type_ for path, type_ in column_types.types if isinstance(type_, JavaType)})
+    state = in_time_zone(state, java_zone(column_types.time_zone))
+    return undescribed_as_bytes(state) if column_types.undescribed == "bytes" else state
 
 
 def undescribed_as_bytes(state: _State) -> _State:
@@ -133,18 +133,20 @@ def declared(state: _State, types: Mapping[str, JavaType]) -> _State:
         return state
     from state_processor.serializers.kryo.nested_kryo import declared_as
 
-    flat = {_flattened(state, path): given for path, given in types.items()}
+    flat = {_flattened(state, path): type_ for path, type_ in types.items()}
     parts = list(kryo_parts_of(state))
     of_parts: dict[int, TypeSerializer] = {}
-    for path, given in flat.items():
-        found = [part for known, part in parts if known == path]
-        if not found:
-            known = ", ".join(dict.fromkeys(path for path, _ in parts))
-            advice = f"known parts: {known}" if known else f"leave {spelled('types')} out"
+    for path, type_ in flat.items():
+        parts_of_path = [part for part_path, part in parts if part_path == path]
+        if not parts_of_path:
+            paths = ", ".join(dict.fromkeys(path for path, _ in parts))
+            advice = f"known parts: {paths}" if paths else f"leave {spelled('types')} out"
             raise OptionError(
                 f"{spelled('types')}: state {state.name!r} ({state.kind}) does not have a part {path!r} that Kryo wrote; {advice}"
             )
-        of_parts |= {id(part): part.declared_as(declared_as(part, given, f"{path} of state {state.name!r}")) for part in found}
+        of_parts |= {
+            id(part): part.declared_as(declared_as(part, type_, f"{path} of state {state.name!r}")) for part in parts_of_path
+        }
     return transform(state, lambda part: of_parts.get(id(part), part))
 
 
@@ -174,41 +176,41 @@ def by_role(state: StateDescription, types: Iterable[tuple[str, TypeSerializer]]
     OptionError
         If the state does not have a column.
     """
-    for column, wanted in _of_parts(state, types):
+    for column, serializer in _of_parts(state, types):
         roles = {} if state.is_timer else state.COLUMNS
         if column not in roles:
-            known = ", ".join(roles) or "none"
-            raise OptionError(f"a type is given for the column {column!r}; state {state.name!r} ({state.kind}) has {known}")
-        yield column, roles[column], wanted
+            role_names = ", ".join(roles) or "none"
+            raise OptionError(f"a type is given for the column {column!r}; state {state.name!r} ({state.kind}) has {role_names}")
+        yield column, roles[column], serializer
 
 
 def _of_parts(state: StateDescription, types: Iterable[tuple[str, TypeSerializer]]) -> Iterator[tuple[str, TypeSerializer]]:
     """Convert types of whole lists and maps to types of elements, keys and values."""
-    for column, wanted in types:
+    for column, serializer in types:
         if column == "value" and state.kind == LIST:
-            yield "list_value", wanted.element if isinstance(wanted, ListSerializer) else wanted
-        elif column == "value" and state.kind == MAP and isinstance(wanted, MapSerializer):
-            yield from (("map_key", wanted.key), ("map_value", wanted.value.inner))
+            yield "list_value", serializer.element if isinstance(serializer, ListSerializer) else serializer
+        elif column == "value" and state.kind == MAP and isinstance(serializer, MapSerializer):
+            yield from (("map_key", serializer.key), ("map_value", serializer.value.inner))
         else:
-            yield column, wanted
+            yield column, serializer
 
 
-def _resolved(state: StateDescription, column: str, wanted: TypeSerializer) -> Codec:
+def _resolved(state: StateDescription, column: str, declared_type: TypeSerializer) -> Codec:
     from state_processor.serializers.evolution.resolution import resolve
 
-    where = f"state {state.name!r}, {column}"
+    context = f"state {state.name!r}, {column}"
     written = state.serializers.get(state.COLUMNS[column])
     if written is None:  # the snapshot does not store a type: use the given one
-        return wanted
+        return declared_type
     try:
-        resolved = resolve(written, wanted)
+        resolved = resolve(written, declared_type)
     except StateMigrationError as e:
         hint = "to convert only the column, pass a type of Spark or Arrow"
-        raise StateMigrationError(f"{where}: {e}; {hint}") from e
+        raise StateMigrationError(f"{context}: {e}; {hint}") from e
     if column == "key" and state.kind != BROADCAST:
-        verdict = written.snapshot().resolve_schema_compatibility(wanted).verdict
+        verdict = written.snapshot().resolve_schema_compatibility(declared_type).verdict
         if verdict is Verdict.COMPATIBLE_AFTER_MIGRATION:
-            raise StateMigrationError(f"{where}: {written} needs a migration to {wanted}; Flink does not migrate keys")
+            raise StateMigrationError(f"{context}: {written} needs a migration to {declared_type}; Flink does not migrate keys")
     return resolved
 
 
@@ -216,8 +218,8 @@ def declared_names(state: StateDescription) -> DeclaredNames:
     """Return the names of rows in the types of a state; parts without rows are omitted."""
     from state_processor.serializers.table.row_names import row_names
 
-    found = {role: row_names(serializer) for role, serializer in state.serializers.items()}
-    return {part: names for part, names in found.items() if names}
+    names_by_role = {role: row_names(serializer) for role, serializer in state.serializers.items()}
+    return {part: names for part, names in names_by_role.items() if names}
 
 
 def with_names(state: _State, names: DeclaredNames) -> _State:
@@ -226,7 +228,9 @@ def with_names(state: _State, names: DeclaredNames) -> _State:
         return state
     from state_processor.serializers.table.row_names import with_row_names  # most reads have the written names
 
-    return state.with_serializers(**{part: with_row_names(getattr(state, part), own) for part, own in names.items()})
+    return state.with_serializers(
+        **{part: with_row_names(getattr(state, part), row_names_of_part) for part, row_names_of_part in names.items()}
+    )
 
 
 def named_by(state: _State, types: Mapping[str, TypeSerializer]) -> _State:
@@ -237,11 +241,14 @@ def named_by(state: _State, types: Mapping[str, TypeSerializer]) -> _State:
     OptionError
         If the state does not have a column, or the column has another type.
     """
-    found = by_role(state, types.items())
-    return with_names(state, {part: names_in(given, getattr(state, part), f"column {name!r}") for name, part, given in found})
+    declared_columns = by_role(state, types.items())
+    return with_names(
+        state,
+        {part: names_in(serializer, getattr(state, part), f"column {name!r}") for name, part, serializer in declared_columns},
+    )
 
 
-def names_in(given: TypeSerializer, written: TypeSerializer, where: str) -> RowNames:
+def names_in(declared_type: TypeSerializer, written: TypeSerializer, context: str) -> RowNames:
     """Return the names in a declared type; the written type may have other names.
 
     Raises
@@ -251,8 +258,10 @@ def names_in(given: TypeSerializer, written: TypeSerializer, where: str) -> RowN
     """
     from state_processor.serializers.table.row_names import row_names
 
-    if isinstance(written, TtlSerializer) and not isinstance(given, TtlSerializer):
-        given = TtlSerializer.of(given)
-    if written.snapshot().resolve_schema_compatibility(given).verdict is not Verdict.COMPATIBLE_AS_IS:
-        raise OptionError(f"{where} is of type {written}, not {given}; a type given here can only name the fields of rows")
-    return row_names(given)
+    if isinstance(written, TtlSerializer) and not isinstance(declared_type, TtlSerializer):
+        declared_type = TtlSerializer.of(declared_type)
+    if written.snapshot().resolve_schema_compatibility(declared_type).verdict is not Verdict.COMPATIBLE_AS_IS:
+        raise OptionError(
+            f"{context} is of type {written}, not {declared_type}; a type given here can only name the fields of rows"
+        )
+    return row_names(declared_type)

@@ -95,17 +95,17 @@ class StateDescription:
             raise TypeError(f"state {name!r} of kind {kind} is a {described.__name__}, not a {cls.__name__}")
         if kind in TIMERS and key is not None and namespace is not None:
             roles["value"] = TimerSerializer(key, namespace)
-        given: dict[str, Any] = {role: roles[role] for role in (*described.ROLES, "value")}
-        missing = [role for role, serializer in given.items() if serializer is None and role != "map_key"]
+        serializers: dict[str, Any] = {role: roles[role] for role in (*described.ROLES, "value")}
+        missing = [role for role, serializer in serializers.items() if serializer is None and role != "map_key"]
         if missing:
             raise OptionError(f"state {name!r} of kind {kind} needs a serializer for its {missing[0]}")
-        return described(name, kind, **given, backend=backend)
+        return described(name, kind, **serializers, backend=backend)
 
     @property
     def serializers(self) -> dict[str, TypeSerializer]:
         """The serializers by role."""
-        found = {role: getattr(self, role) for role in self.ROLES}
-        return {role: serializer for role, serializer in found.items() if serializer is not None}
+        by_role = {role: getattr(self, role) for role in self.ROLES}
+        return {role: serializer for role, serializer in by_role.items() if serializer is not None}
 
     def with_serializers(self, **serializers: Codec) -> Self:
         """Return the state with other serializers in some roles.

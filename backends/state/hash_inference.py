@@ -281,15 +281,15 @@ def rules_left(
     UnsupportedFormatError
         If no rule fits. The message names a key for each rule.
     """
-    left = tuple(rule for position, rule in enumerate(rules) if position not in contradicted)
-    if left:
-        return left
+    fitting = tuple(rule for position, rule in enumerate(rules) if position not in contradicted)
+    if fitting:
+        return fitting
     reasons = "; ".join(
         f"{misfit.key} is in key group {misfit.key_group}, but {rules[position]} gives another one"
         for position, misfit in contradicted.items()
     )
-    what = f"the inferred formula: {reasons}; {_remedy()}" if inferred else f"the given key_hash: {reasons}"
-    raise UnsupportedFormatError(f"the hashCode of {serializer} is user code, and its keys contradict {what}")
+    contradicted_rule = f"the inferred formula: {reasons}; {_remedy()}" if inferred else f"the given key_hash: {reasons}"
+    raise UnsupportedFormatError(f"the hashCode of {serializer} is user code, and its keys contradict {contradicted_rule}")
 
 
 def _remedy() -> str:
@@ -360,13 +360,13 @@ def _candidates(names: Sequence[str]) -> Iterator[HashRule]:
 
 
 def _columns(serializer: PojoSerializer, array: pa.Array) -> dict[str, _Field]:
-    found = {}
+    fields = {}
     for field in serializer.fields:
         values = pc.struct_field(array, array.type.get_field_index(field.name))
         hashes = column_hashes(field.serializer, values)
         nulls = np.asarray(pc.is_null(values).to_numpy(zero_copy_only=False), dtype=np.bool_)
-        found[field.name] = _Field(hashes, nulls, _scala_hashes(values, hashes))
-    return found
+        fields[field.name] = _Field(hashes, nulls, _scala_hashes(values, hashes))
+    return fields
 
 
 def _scala_hashes(values: pa.Array, hashes: Hashes) -> Hashes:

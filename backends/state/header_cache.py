@@ -21,7 +21,7 @@ DESCRIBED: Final = 256
 Header = TypeVar("Header", KeyedHeader, OperatorHeader)
 
 
-def read_header(read: Callable[[DataInput], Header], data: bytes | memoryview, where: str, flink_major: int) -> Header:
+def read_header(read: Callable[[DataInput], Header], data: bytes | memoryview, context: str, flink_major: int) -> Header:
     """Read a header, or return the header that was read from the same bytes before.
 
     Parameters
@@ -30,20 +30,20 @@ def read_header(read: Callable[[DataInput], Header], data: bytes | memoryview, w
         Function that reads the header.
     data
         The start of the file, with at least the header.
-    where
+    context
         The file, for messages.
     flink_major
         The major version of the Flink that wrote it.
     """
     header = _header_of(read, bytes(data), flink_major, current_registrations())
-    return header or read(DataInput(data, where, flink_major=flink_major))
+    return header or read(DataInput(data, context, flink_major=flink_major))
 
 
 @lru_cache(maxsize=KEPT)
-def _header_of(read: Callable[[DataInput], Header], data: bytes, flink_major: int, known: Registrations) -> Header | None:
+def _header_of(read: Callable[[DataInput], Header], data: bytes, flink_major: int, registrations: Registrations) -> Header | None:
     """Return a header that is read without a problem; ``None`` otherwise: then a message has to name the file.
 
-    The result depends on the ``known`` registrations of user classes.
+    The result depends on ``registrations``.
     """
     try:
         header = read(DataInput(data, "", flink_major=flink_major))

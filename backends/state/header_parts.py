@@ -74,13 +74,13 @@ def read_registration(source: DataInput) -> tuple[str, str, dict[str, str], int]
     return name, BACKEND_TYPES[ordinal], options, source.read_count("serializers", 6)
 
 
-def read_snapshot_proxy(source: DataInput, ends: Ends | None = None, where: str = "") -> TypeSerializerSnapshot:
+def read_snapshot_proxy(source: DataInput, ends: Ends | None = None, context: str = "") -> TypeSerializerSnapshot:
     """Read a proxy version and a snapshot (Flink: ``TypeSerializerSnapshotSerializationUtil``)."""
     start = source.position
     version = source.read_int()
     SERIALIZER_SNAPSHOTS.check(version, source.source, start, source.flink_major)
     if ends is not None and start in ends.known:
-        return _unread(source, *ends.known[start], where)
+        return _unread(source, *ends.known[start], context)
     begin = source.position
     try:
         return read_versioned_snapshot(source)
@@ -93,12 +93,12 @@ def read_snapshot_proxy(source: DataInput, ends: Ends | None = None, where: str 
             raise EndUnknownError(str(problem)) from problem
         ends.used_frames = True
         source.position = begin
-        return _unread(source, end, str(problem), where)
+        return _unread(source, end, str(problem), context)
 
 
-def _unread(source: DataInput, end: int, reason: str, where: str) -> UnreadSnapshot:
+def _unread(source: DataInput, end: int, reason: str, context: str) -> UnreadSnapshot:
     class_name, version = source.read_utf(), source.read_int()
-    return UnreadSnapshot(class_name, version, source.read_bytes(end - source.position), where + reason)
+    return UnreadSnapshot(class_name, version, source.read_bytes(end - source.position), context + reason)
 
 
 def write_snapshot_proxy(snapshot: TypeSerializerSnapshot, target: DataOutput) -> None:
@@ -134,11 +134,11 @@ def stepping_over(source: DataInput, read: Callable[[DataInput, Ends], _T], begi
             raise
         reason = problem
     source.position = start
-    known = _EndSearch(source, begin(source)).ends()
-    if known is None:
+    unreadable = _EndSearch(source, begin(source)).ends()
+    if unreadable is None:
         raise UnknownSerializerError(str(reason)) from reason
     source.position = start
-    return read(source, Ends(known))
+    return read(source, Ends(unreadable))
 
 
 class Rest(NamedTuple):
@@ -196,23 +196,23 @@ class _EndSearch:
             return None
         if rest not in ways or ways[rest].ways != 1:
             return None
-        found: dict[int, tuple[int, str]] = {}
+        ends: dict[int, tuple[int, str]] = {}
         way = ways[rest]
         while position != self._source.end:
             proxy = self._proxy_at(position, rest)
             if proxy in self._unread:
-                found[proxy] = (way.position, self._unread[proxy])
+                ends[proxy] = (way.position, self._unread[proxy])
             position, rest = way.position, way.rest
             way = self._ways(position)[rest]
-        return found
+        return ends
 
     def _ways(self, position: int) -> dict[Rest, _Way]:
         """Return the ways from a position to the end, by what has to follow."""
         if position not in self._known:
-            found: dict[Rest, _Way] = {}
+            ways: dict[Rest, _Way] = {}
             for step in (self._after_serializer, self._after_state, self._after_count):
-                found |= step(position)
-            self._known[position] = found
+                ways |= step(position)
+            self._known[position] = ways
         return self._known[position]
 
     def _after_key(self, position: int) -> Iterator[tuple[Rest, _Way]]:
@@ -220,8 +220,8 @@ class _EndSearch:
 
     def _after_serializer(self, position: int) -> Iterator[tuple[Rest, _Way]]:
         proxy = self._proxy_at(position, Rest(serializers=1))
-        found = () if proxy < 0 else self._after_proxy(proxy)
-        return ((rest._replace(serializers=rest.serializers + 1), way) for rest, way in found if rest.serializers < len(_ROLES))
+        ways = () if proxy < 0 else self._after_proxy(proxy)
+        return ((rest._replace(serializers=rest.serializers + 1), way) for rest, way in ways if rest.serializers < len(_ROLES))
 
     def _after_state(self, position: int) -> Iterator[tuple[Rest, _Way]]:
         try:

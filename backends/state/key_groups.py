@@ -77,9 +77,9 @@ def range_of_subtask(subtask: int, parallelism: int, max_parallelism: int) -> Ke
 
 def check_parallelism(parallelism: int, max_parallelism: int) -> None:
     """Raise :class:`OptionError` unless ``1 <= parallelism <= max_parallelism <= 32768``, and both are whole numbers."""
-    for name, given in (("parallelism", parallelism), ("max parallelism", max_parallelism)):
-        if not isinstance(given, Integral) or isinstance(given, bool):
-            raise OptionError(f"{name} {given!r}: expected a whole number, found a {type(given).__name__}")
+    for name, value in (("parallelism", parallelism), ("max parallelism", max_parallelism)):
+        if not isinstance(value, Integral) or isinstance(value, bool):
+            raise OptionError(f"{name} {value!r}: expected a whole number, found a {type(value).__name__}")
     if not 1 <= max_parallelism <= MAX_KEY_GROUPS:
         raise OptionError(f"max parallelism {max_parallelism}: expected a number from 1 to {MAX_KEY_GROUPS}")
     if not 1 <= parallelism <= max_parallelism:

@@ -53,11 +53,11 @@ def shown_name(name: str) -> str:
 
 def stored_name(name: str, stored: Iterable[str]) -> str:
     """Return the name of a state in the snapshot from its name in a PyFlink job; unknown names are returned unchanged."""
-    known = set(stored)
-    return PYTHON_PREFIX + name if name not in known and PYTHON_PREFIX + name in known else name
+    names = set(stored)
+    return PYTHON_PREFIX + name if name not in names and PYTHON_PREFIX + name in names else name
 
 
-def check_known(types: Iterable[tuple[str, PythonType]], stored: Iterable[str], where: str) -> None:
+def check_known(types: Iterable[tuple[str, PythonType]], stored: Iterable[str], context: str) -> None:
     """Refuse types of states that don't exist.
 
     Raises
@@ -65,10 +65,10 @@ def check_known(types: Iterable[tuple[str, PythonType]], stored: Iterable[str], 
     NotFoundError
         If a state does not exist. The message names the most similar state.
     """
-    known = list(stored)
+    names = list(stored)
     for name, _ in types:
-        if stored_name(name, known) not in known:
-            raise NotFoundError.naming_nearest("state", name, map(shown_name, known), where)
+        if stored_name(name, names) not in names:
+            raise NotFoundError.naming_nearest("state", name, map(shown_name, names), context)
 
 
 def type_of_one_state() -> OptionError:
@@ -174,20 +174,20 @@ def with_python_type(state: _State, type_: PythonType, unpickled: Unpickled = Fa
             f"a Python type is given for state {state.name!r}; this is not a state of PyFlink (their names begin with "
             f"{PYTHON_PREFIX!r}): leave it out"
         )
-    where = f"state {shown_name(state.name)!r}"
-    given = of_map(type_)
+    context = f"state {shown_name(state.name)!r}"
+    portable = of_map(type_)
     match state:
-        case MapDescription() | BroadcastDescription() if given.map_key is not None:
+        case MapDescription() | BroadcastDescription() if portable.map_key is not None:
             role = "map_key" if isinstance(state, MapDescription) else "key"
-            keys, values = given.map_key.restore(), given.value.restore()
+            keys, values = portable.map_key.restore(), portable.value.restore()
             written = state.serializers[role]
             parts = {role: _framed(keys, written, unpickled), "value": _framed(values, state.value, unpickled)}
             return state.with_serializers(**parts)  # type: ignore[return-value]
         case MapDescription() | BroadcastDescription():
-            raise OptionError(f"{where} is a map, but {type_} is not: pass {code_or_text('Types.MAP(…)', 'MAP<STRING,LONG>')}")
+            raise OptionError(f"{context} is a map, but {type_} is not: pass {code_or_text('Types.MAP(…)', 'MAP<STRING,LONG>')}")
         case ListDescription():
-            return _of_list(state, type_, where, unpickled)  # type: ignore[return-value]
-    raise OptionError(f"{where} is {state.kind}: Python types are for keyed state and broadcast state")
+            return _of_list(state, type_, context, unpickled)  # type: ignore[return-value]
+    raise OptionError(f"{context} is {state.kind}: Python types are for keyed state and broadcast state")
 
 
 def in_byte_arrays(state: KeyedDescription) -> KeyedDescription:
@@ -202,14 +202,14 @@ def in_byte_arrays(state: KeyedDescription) -> KeyedDescription:
     return ListDescription(state.name, LIST, value, state.key, state.namespace)
 
 
-def _of_list(state: ListDescription, type_: PythonType, where: str, unpickled: Unpickled) -> KeyedDescription:
+def _of_list(state: ListDescription, type_: PythonType, context: str, unpickled: Unpickled) -> KeyedDescription:
     declared = type_.value.restore()
     if type_.kind == MAP:
-        raise OptionError(f"{where} is not a map state, but {type_} is the type of a map")
+        raise OptionError(f"{context} is not a map state, but {type_} is the type of a map")
     if not type_.kind and isinstance(declared, ListSerializer):
         element = declared.element
         raise OptionError(
-            f"{where}: {declared} may be a list state, or a value state of lists; snapshots do not distinguish them: "
+            f"{context}: {declared} may be a list state, or a value state of lists; snapshots do not distinguish them: "
             f"pass {code_or_text('ListState(…)', f'ListState<{element}>')} or "
             f"{code_or_text('ValueState(…)', f'ValueState<{declared}>')}"
         )

@@ -86,8 +86,8 @@ class StateMetaInfo:
 
     def _refuse_restored(self, snapshot: TypeSerializerSnapshot, restored: object) -> None:
         culprit = f"{qualified_name(type(snapshot))}.restore_serializer"
-        found = TypeError(f"expected a TypeSerializer, found a {type(restored).__name__}")
-        raise ForeignCodeError(message_of(f"state {self.name!r}", culprit, found)) from found
+        error = TypeError(f"expected a TypeSerializer, found a {type(restored).__name__}")
+        raise ForeignCodeError(message_of(f"state {self.name!r}", culprit, error)) from error
 
     @classmethod
     def read(cls, source: DataInput, ends: Ends | None = None) -> StateMetaInfo:

@@ -80,20 +80,20 @@ def registered_as(
     UnsupportedFormatError
         If the type of a map's keys is not known.
     """
-    wanted = state_headers.KEY_VALUE_V2 if asynchronous else state_headers.KEY_VALUE
-    if meta.backend_type not in (state_headers.KEY_VALUE, state_headers.KEY_VALUE_V2) or meta.backend_type == wanted:
+    backend_type = state_headers.KEY_VALUE_V2 if asynchronous else state_headers.KEY_VALUE
+    if meta.backend_type not in (state_headers.KEY_VALUE, state_headers.KEY_VALUE_V2) or meta.backend_type == backend_type:
         return meta
     state = describe_keyed(header, meta)
     if state.kind in (LIST, MAP) or state.has_ttl:
         return register(state, asynchronous=asynchronous)
-    return replace(meta, backend_type=wanted)
+    return replace(meta, backend_type=backend_type)
 
 
 def joined_registrations(
-    old: state_headers.KeyedHeader | None, kept: Collection[str], added: Iterable[KeyedDescription], *, asynchronous: bool
+    old: state_headers.KeyedHeader | None, names: Collection[str], added: Iterable[KeyedDescription], *, asynchronous: bool
 ) -> list[state_headers.StateMetaInfo]:
     """Return the registrations of kept states of a header, and of added states; see :func:`registered_as`."""
-    metas = [registered_as(old, meta, asynchronous=asynchronous) for meta in old.states if meta.name in kept] if old else []
+    metas = [registered_as(old, meta, asynchronous=asynchronous) for meta in old.states if meta.name in names] if old else []
     return [*metas, *(register(state, asynchronous=asynchronous) for state in added)]
 
 

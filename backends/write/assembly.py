@@ -73,13 +73,13 @@ def release_for(flink_version: str, option: str = "flink_version") -> tuple[int,
     OptionError
         If it is not a version.
     """
-    found = _VERSION.match(flink_version) if isinstance(flink_version, str) else None  # 2.10 would be 2.1
-    if found is None:
+    match = _VERSION.match(flink_version) if isinstance(flink_version, str) else None  # 2.10 would be 2.1
+    if match is None:
         raise OptionError(f"{option}={flink_version!r}: expected a version like '1.20' or '2.1', or '2.x'")
-    major = int(found[1])
+    major = int(match[1])
     if major > _VERSIONS[0][0][0]:
         raise OptionError(f"{option}={flink_version!r}: expected a version of Flink 1 or 2; others are not known")
-    minor = min((least[1] for least, _ in _VERSIONS if least[0] == major), default=0) if found[2] == "x" else int(found[2])
+    minor = min((least[1] for least, _ in _VERSIONS if least[0] == major), default=0) if match[2] == "x" else int(match[2])
     if minor > _LAST_MINORS.get(major, -1):
         newest = " and ".join(f"{of}.{last}" for of, last in _LAST_MINORS.items())
         raise OptionError(f"{option}={flink_version!r}: unknown; the newest known releases are {newest}")
@@ -163,11 +163,11 @@ class NewOperator:
         )
 
     def _check_range(self, index: int, handle: h.KeyedStateHandle | None) -> None:
-        wanted = range_of_subtask(index, self.parallelism, self.max_parallelism)
-        if isinstance(handle, h.KeyGroupsStateHandle) and handle.is_savepoint and handle.key_groups != wanted:
+        own_range = range_of_subtask(index, self.parallelism, self.max_parallelism)
+        if isinstance(handle, h.KeyGroupsStateHandle) and handle.is_savepoint and handle.key_groups != own_range:
             raise OptionError(
                 f"operator {self.uid or self.operator_id}, subtask {index}: its file holds key groups {handle.key_groups}, "
-                f"{wanted} are its own"
+                f"{own_range} are its own"
             )
 
 

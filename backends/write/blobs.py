@@ -98,8 +98,8 @@ class BlobAddress:
         groups
             The key group of each range.
         """
-        kept = spans[:, 2] > 0
-        spans, groups = spans[kept], groups[kept]
+        is_filled = spans[:, 2] > 0
+        spans, groups = spans[is_filled], groups[is_filled]
         first = 0
         while first < len(spans):
             base = int(spans[first, 0])

@@ -19,7 +19,7 @@ _COPIED_AT_ONCE: Final = 4 << 20
 class OpenSink(Protocol):
     """Opener of a new file of the savepoint. The purpose is part of its name: letters and hyphens."""
 
-    def __call__(self, what: str) -> AbstractContextManager[FileSink]:
+    def __call__(self, role: str) -> AbstractContextManager[FileSink]:
         """Return the file; it is removed on failure."""
 
 

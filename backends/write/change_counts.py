@@ -27,16 +27,16 @@ class ChangeCounts:
     deleted: int | None = 0
     absent: int | None = 0
 
-    def __add__(self, other: ChangeCounts) -> ChangeCounts:
+    def __add__(self, added: ChangeCounts) -> ChangeCounts:
         """Return the changes of both."""
         return ChangeCounts(
-            self.written + other.written,
-            _sum(self.inserted, other.inserted),
-            _sum(self.updated, other.updated),
-            _sum(self.deleted, other.deleted),
-            _sum(self.absent, other.absent),
+            self.written + added.written,
+            _sum(self.inserted, added.inserted),
+            _sum(self.updated, added.updated),
+            _sum(self.deleted, added.deleted),
+            _sum(self.absent, added.absent),
         )
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second

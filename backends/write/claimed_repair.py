@@ -45,13 +45,13 @@ def refer_to_claimed(snapshot: Snapshot) -> None:
     """
     if is_moved(snapshot):
         raise WriteError(f"{snapshot.directory} was moved: Flink looks for its files where they were recorded.\nMove it back")
-    own = Location.parse(snapshot.directory)
+    directory = Location.parse(snapshot.directory)
 
     def referred(stream: StreamInFile) -> h.StreamStateHandle:
         if not isinstance(stream, h.RelativeFileStateHandle) or stream.path not in snapshot.relocation.reused:
             return stream
         opened = snapshot.open(stream)
-        is_own = Location.parse(opened.path or "").parent == own
+        is_own = Location.parse(opened.path or "").parent == directory
         return stream if is_own else shared_file(opened) or stream
 
     metadata = replace(snapshot.metadata, operators=with_streams(snapshot.metadata.operators, referred))

@@ -81,10 +81,10 @@ class CopySubtasks:
             raw_keyed=self._copied(_single(subtask.raw_keyed, context), "raw-keyed", part, context),
         )
 
-    def _copied(self, handle: _Handle | None, what: str, part: CopyPart, context: str) -> _Handle | None:
+    def _copied(self, handle: _Handle | None, role: str, part: CopyPart, context: str) -> _Handle | None:
         if handle is None or isinstance(handle.stream, h.ByteStreamStateHandle):
             return handle
-        with self.staging.new_file(part.operator_id, what, part.subtask.index) as sink:
+        with self.staging.new_file(part.operator_id, role, part.subtask.index) as sink:
             return replace(handle, stream=copy_stream(self.snapshot.open(handle.stream, context), sink))
 
     def _copied_keyed(self, part: CopyPart, context: str) -> h.KeyedStateHandle | None:

@@ -213,9 +213,9 @@ def _is_listed(schema: pa.Schema) -> bool:
     return bool(index >= 0 and pa.types.is_list(schema.field(index).type))
 
 
-def _check_time(given: pa.DataType) -> None:
-    if not (pa.types.is_null(given) or (pa.types.is_timestamp(given) and given.tz is not None)):
-        raise InvalidRowError(f"column {LAST_ACCESS} is of type {given}; a time of access is a timestamp with time zone")
+def _check_time(arrow_type: pa.DataType) -> None:
+    if not (pa.types.is_null(arrow_type) or (pa.types.is_timestamp(arrow_type) and arrow_type.tz is not None)):
+        raise InvalidRowError(f"column {LAST_ACCESS} is of type {arrow_type}; a time of access is a timestamp with time zone")
 
 
 def _check_no_access(batch: pa.RecordBatch, context: str) -> None:
@@ -283,18 +283,20 @@ def _check_places(batch: pa.RecordBatch, context: str) -> None:
     ends = np.cumsum(lengths)
     row = _first_misplaced(pc.list_flatten(places), ends - lengths, ends)
     if row is not None:
-        given = places[row].as_py()
-        shown = ", ".join("null" if i is None else str(i) for i in given[:20]) + (", …" if len(given) > 20 else "")
+        places_of_row = places[row].as_py()
+        listed = ", ".join("null" if i is None else str(i) for i in places_of_row[:20]) + (
+            ", …" if len(places_of_row) > 20 else ""
+        )
         words = ", ".join([context, *describe_row(batch, row)[:1]])
         raise InvalidRowError(
-            f"{words}: {LIST_INDEX} of its elements has to be each number from 0 to {len(given) - 1} once, found {shown}"
+            f"{words}: {LIST_INDEX} of its elements has to be each number from 0 to {len(places_of_row) - 1} once, found {listed}"
         )
 
 
-def _first_misplaced(found: pa.Array, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> int | None:
+def _first_misplaced(indexes: pa.Array, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> int | None:
     """Return the first row whose elements do not have the places 0, 1, 2 and so on; a large list is looked at in pieces."""
-    for begin in range(0, len(found), _PIECE):
-        piece = found.slice(begin, _PIECE).cast(pa.int64()).fill_null(-1).to_numpy()
+    for begin in range(0, len(indexes), _PIECE):
+        piece = indexes.slice(begin, _PIECE).cast(pa.int64()).fill_null(-1).to_numpy()
         end = begin + len(piece)
         first, last = np.searchsorted(ends, [begin, end - 1], side="right")
         rows = slice(first, last + 1)
@@ -317,10 +319,10 @@ def _fields(state: KeyedDescription, schema: pa.Schema) -> dict[str, Codec]:
     names = set(schema.names)
     fields: dict[str, Codec] = {KEY: state.key}
     if not state.in_void_namespace:
-        given = [n for n in NAMESPACES if n in names]
-        if len(given) != 1:
+        namespaces = [n for n in NAMESPACES if n in names]
+        if len(namespaces) != 1:
             raise InvalidRowError(f"it is in {state.namespace}: one column 'namespace' or 'window' is needed")
-        fields[given[0]] = state.namespace
+        fields[namespaces[0]] = state.namespace
     match state:
         case TimerDescription():
             fields[TIMESTAMP] = _TIMESTAMP

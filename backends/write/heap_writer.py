@@ -131,15 +131,15 @@ class HeapEntries:
             return len(entries), b"".join([raw[a:b] for a, b in entries[:, :2].tolist()])
         if isinstance(state, MapDescription):
             entries = entries[order_of_keys(data, entries, 0)]
-        where = f"{self._context}state {state.name!r}"
+        context = f"{self._context}state {state.name!r}"
         layout = layouts.framed_layout(state, _COLUMNS)
-        batches = decode_framed(layout, LOSSLESS, where, iter([(data, None, entries)]))
+        batches = decode_framed(layout, LOSSLESS, context, iter([(data, None, entries)]))
         table = pa.Table.from_batches(batches).combine_chunks()
         columns = {name: table.column(name).combine_chunks() for name in table.column_names}
         if isinstance(state, MapDescription):
             columns = _maps(columns)
         serializers = {layouts.NAMESPACE: state.namespace, layouts.KEY: state.key, layouts.VALUE: state.registered_serializer}
-        encoded = encode_columns(serializers, {name: columns[name] for name in serializers}, where)
+        encoded = encode_columns(serializers, {name: columns[name] for name in serializers}, context)
         return len(encoded), encoded.data.tobytes()
 
 

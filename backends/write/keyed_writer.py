@@ -164,13 +164,13 @@ class KeyedStateWriter(ABC):
     ) -> StateProcessorError:
         position, status = int(result[framing.POSITION]), int(result[framing.STATUS])
         name = self.header.states[state_id].name
-        where = f"{self.context}state {name!r}, key group {key_group}"
+        context = f"{self.context}state {name!r}, key group {key_group}"
         if status == framing.BAD_FRAME:
-            return OptionError(f"{where}: byte {position} of a blob is not the beginning of a framed entry")
+            return OptionError(f"{context}: byte {position} of a blob is not the beginning of a framed entry")
         entry = self.describe(data.data, position, state_id)
         if status == framing.DUPLICATE:
-            return InvalidRowError(f"{where}: {entry} occurs more than once; a state holds one value for it")
-        return InvalidRowError(f"{where}: {entry} is of another key group; its bytes and its row disagree")
+            return InvalidRowError(f"{context}: {entry} occurs more than once; a state holds one value for it")
+        return InvalidRowError(f"{context}: {entry} is of another key group; its bytes and its row disagree")
 
     def _first_of(self, data: npt.NDArray[np.uint8], state_id: int) -> str:
         if not 0 <= state_id < len(self.header.states):

@@ -88,8 +88,8 @@ class NewStore:
         self._files = count(self._base.next_file)
         self._sequences = count(self._base.last_sequence + 1)
         new = count(self._base.largest_family + 1)
-        known = {family.name: number for number, family in self._base.families.items()}
-        numbered = [(known[name] if name in known else next(new), name) for name in families]
+        numbers = {family.name: number for number, family in self._base.families.items()}
+        numbered = [(numbers[name] if name in numbers else next(new), name) for name in families]
         self._families = [_Family(number, name) for number, name in numbered]
 
     def add(self, family: int, parts: Sequence[_Bytes]) -> None:
@@ -187,15 +187,15 @@ class NewStore:
     def _merge(self, family: _Family) -> None:
         """Merge the files of a column family that overlap."""
         files = family.files
-        where = f"{self._context}new store, state {family.name!r}"
+        context = f"{self._context}new store, state {family.name!r}"
         storage = Storage()
 
         def opened(file: TableFile) -> Table:
             path = str(self._path(file.number))
-            return Table(StateStream(storage.open(path), 0, file.size, path, path), file, f"{where}, {file.name}")
+            return Table(StateStream(storage.open(path), 0, file.size, path, path), file, f"{context}, {file.name}")
 
         family.files, family.runs, family.last = [], 1, b""
-        for buffer, entries in FamilyScan(files, opened, self._prefix, where, None).blocks(b"", _BEHIND_ALL):
+        for buffer, entries in FamilyScan(files, opened, self._prefix, context, None).blocks(b"", _BEHIND_ALL):
             sizes = entries[:, 1] - entries[:, 0] + entries[:, 3] - entries[:, 2]
             framed = np.empty(int(sizes.sum()) + len(entries) * (8 + self._prefix), dtype=np.uint8)
             groups = entries[:, KEY_GROUP].astype(np.int32)

@@ -85,9 +85,9 @@ class PendingValueResolver:
             try:
                 new = pending.resolved(value, StoredParts() if before is None else pending.parts(before))
             except InvalidRowError as problem:
-                where = f"{self._context}, state {self._states[state_id].name!r}"
+                context = f"{self._context}, state {self._states[state_id].name!r}"
                 entry = self._describe(entries.data, position, state_id)
-                raise InvalidRowError(f"{where}, {entry}: {problem}") from None
+                raise InvalidRowError(f"{context}, {entry}: {problem}") from None
             for part in (bytes(key), new):
                 target.write_int(len(part))
                 target.write_bytes(part)

@@ -49,8 +49,8 @@ def entries_as_they_come(data: npt.NDArray[np.uint8]) -> Iterator[Pairs]:
     """Yield keys and values of framed entries, some thousands at a time."""
     spans = entry_spans(data)
     for begin in range(0, len(spans), _CHUNK):
-        some = spans[begin : begin + _CHUNK]
-        yield _objects(data, some, 0), _objects(data, some, 2)
+        spans_of_chunk = spans[begin : begin + _CHUNK]
+        yield _objects(data, spans_of_chunk, 0), _objects(data, spans_of_chunk, 2)
 
 
 def _objects(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], column: int) -> list[bytes]:

@@ -161,8 +161,8 @@ class Staging:
         for token, files in now.items():
             signs = _signs(files)
             is_begun = any(not name.endswith("-part") for name in files)
-            known = present is not None or bool(signs) or not is_begun  # these may be the files of a savepoint otherwise
-            is_over = token in over and known and signs == _signs(before[token])
+            is_decidable = present is not None or bool(signs) or not is_begun  # these may be the files of a savepoint otherwise
+            is_over = token in over and is_decidable and signs == _signs(before[token])
             (strays.over if is_over else strays.open).extend(files if token in foreign else signs)
         return strays
 
@@ -215,7 +215,7 @@ class Staging:
                 "directory was complete before; or this machine does not see the directory as the driver does"
             )
 
-    def new_file(self, operator_id: str, what: str, subtask: int) -> NewFile:
+    def new_file(self, operator_id: str, role: str, subtask: int) -> NewFile:
         """Return a new file of a task, which stays only if the task succeeds while the write goes on.
 
         Raises
@@ -223,11 +223,11 @@ class Staging:
         WriteError
             If the write is over, or the file can't be made.
         """
-        return NewFile(self, self.file_name(operator_id, what, subtask, uuid4().hex[:16]))
+        return NewFile(self, self.file_name(operator_id, role, subtask, uuid4().hex[:16]))
 
-    def file_name(self, operator_id: str, what: str, subtask: int, attempt: str | int = 0) -> str:
+    def file_name(self, operator_id: str, role: str, subtask: int, attempt: str | int = 0) -> str:
         """Return the name of a subtask's file; attempts of one task have different ones, so that they never meet."""
-        return f"{self.token}-{operator_id[:8]}-{what}-{subtask}-{attempt}"
+        return f"{self.token}-{operator_id[:8]}-{role}-{subtask}-{attempt}"
 
     @property
     def is_local(self) -> bool:
@@ -345,8 +345,8 @@ class Staging:
             self._remove_own(self._entries(), {*sizes, self._claim})  # what came in between
             self._sync(sizes)
             self._put_metadata(metadata)
-            left = {e.name for e in entries if _OF_A_WRITE.fullmatch(e.name)}
-            self._clean({*left, *replaced, self._metadata_part} - {*sizes, *marks, self._claim})
+            remaining = {e.name for e in entries if _OF_A_WRITE.fullmatch(e.name)}
+            self._clean({*remaining, *replaced, self._metadata_part} - {*sizes, *marks, self._claim})
         except BaseException:
             with suppress(StateProcessorError):  # the first error is the one to tell
                 if not self._is_in_doubt():
@@ -358,21 +358,23 @@ class Staging:
 
     def _check(self, entries: Sequence[Entry], sizes: Mapping[str, int]) -> None:
         """Return whether this write may become complete, by a listing that was made after its claim."""
-        found = {e.name: e.size for e in entries}
-        rivals = [m[0] for m in map(_OF_A_WRITE.fullmatch, found) if m and m["role"] == _CLAIM and self._rivals(m["token"])]
+        sizes_by_name = {e.name: e.size for e in entries}
+        rivals = [
+            m[0] for m in map(_OF_A_WRITE.fullmatch, sizes_by_name) if m and m["role"] == _CLAIM and self._rivals(m["token"])
+        ]
         if rivals:
             raise WriteError(
                 f"{self.directory}: another write is becoming complete right now ({rivals[0]}); "
                 "if it was killed, remove this file, or try again in ten minutes"
             )
         # no other write has a claim, so that none of them puts a savepoint there until this write is complete
-        if not self.replaces and (METADATA_FILE in found or self.storage.exists(self._path(METADATA_FILE))):
+        if not self.replaces and (METADATA_FILE in sizes_by_name or self.storage.exists(self._path(METADATA_FILE))):
             raise OptionError(f"{self.directory} has been filled with another savepoint meanwhile")
-        if self._mark not in found:
+        if self._mark not in sizes_by_name:
             raise WriteError(f"{self.directory}: another write was complete before, and has taken away the files of this one")
         for name, size in sizes.items():
-            if found.get(name) != size:
-                there = f"has {found[name]} bytes there" if name in found else "is not there"
+            if sizes_by_name.get(name) != size:
+                there = f"has {sizes_by_name[name]} bytes there" if name in sizes_by_name else "is not there"
                 raise WriteError(
                     f"{self.directory}: {name} was written with {size} bytes and {there}; "
                     "the driver and all workers have to see the same directory"
@@ -458,8 +460,8 @@ class Staging:
         try:
             self._remove_all(names)
         except StateProcessorError as problem:
-            left = redacted(f"{self.directory}: files that the savepoint has no need of are left: {problem}")
-            warnings.warn(left, stacklevel=2)
+            message = redacted(f"{self.directory}: files that the savepoint has no need of are left: {problem}")
+            warnings.warn(message, stacklevel=2)
 
     def _entries(self) -> list[Entry]:
         """Return the files of the directory, of whichever write."""

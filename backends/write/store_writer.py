@@ -92,11 +92,11 @@ class KeyedStateStoreWriter(KeyedStateWriter):
     def close(self) -> h.IncrementalRemoteKeyedStateHandle:
         """Complete the store, copy its files to the savepoint, and return the handle."""
         self._end_run()
-        manifest, kept = self._kept_files()
+        manifest, carried = self._kept_files()
         paths = self._store.close(manifest)
         if self._is_forst:
             _mark_forst(paths)
-        files = (*kept, *(h.LocalFile(path.name, self._stored(path)) for path in paths))
+        files = (*carried, *(h.LocalFile(path.name, self._stored(path)) for path in paths))
         target = DataOutput()
         self.header.write(target)
         meta = self._kept("meta", target.to_bytes())
@@ -180,13 +180,13 @@ class KeyedStateStoreWriter(KeyedStateWriter):
             stream = streams[file.name]
             return file, carried_stream(base.snapshot, stream, self._open_sink, self._where, shares_files=base.shares_files)
 
-        kept = at_once(keep, places, COPIES)
-        found: dict[int, list[TableFile]] = {number: [] for number in manifest.families}
-        for (number, _), (file, stream) in zip(places, kept, strict=True):
+        carried = at_once(keep, places, COPIES)
+        by_family: dict[int, list[TableFile]] = {number: [] for number in manifest.families}
+        for (number, _), (file, stream) in zip(places, carried, strict=True):
             if stream is not None:
-                found[number].append(file)
-        files = [h.LocalFile(file.name, stream) for file, stream in kept if stream is not None]
-        return manifest.with_files(found), files
+                by_family[number].append(file)
+        files = [h.LocalFile(file.name, stream) for file, stream in carried if stream is not None]
+        return manifest.with_files(by_family), files
 
     def _without(self, file: TableFile, keys: ErasedKeys | None) -> _Kept | None:
         """Write a table without erased entries; return ``None`` if nothing in the table is erased."""

@@ -143,7 +143,7 @@ class Tombstones:
             return entries
         matched = self._match(entries)
         self._remove(entries, matched)
-        return _selected(entries, matched, wanted=False)
+        return _selected(entries, matched, matching=False)
 
     def taken(self, place: GroupState, entries: Bytes) -> Bytes:
         """Return framed entries of the source savepoint with marked keys, which count as removed."""
@@ -151,11 +151,11 @@ class Tombstones:
             return entries[:0]
         matched = self._match(entries)
         self._remove(entries, matched)
-        return _selected(entries, matched, wanted=True)
+        return _selected(entries, matched, matching=True)
 
     def only(self, place: GroupState, entries: Bytes) -> Bytes:
         """Return framed entries of marked keys, without a count."""
-        return entries[:0] if self._place != place else _selected(entries, self._match(entries), wanted=True)
+        return entries[:0] if self._place != place else _selected(entries, self._match(entries), matching=True)
 
     def count_new(self, place: GroupState, entries: Bytes, count: int) -> None:
         """Count framed entries from rows: an entry whose key was removed is an update."""
@@ -206,9 +206,9 @@ class _KeySet:
         self.table = np.zeros((_FIRST_SLOTS, 2), dtype=np.uint64)
         self.used = 0
 
-    def with_room(self, more: int) -> npt.NDArray[np.uint64]:
+    def with_room(self, count: int) -> npt.NDArray[np.uint64]:
         """Return the table with room for more keys."""
-        self.table = with_room(self.table, self.used + more)
+        self.table = with_room(self.table, self.used + count)
         return self.table
 
     def clear(self) -> None:
@@ -217,13 +217,13 @@ class _KeySet:
             self.table, self.used = np.zeros((_FIRST_SLOTS, 2), dtype=np.uint64), 0
 
 
-def _selected(entries: Bytes, matched: Bytes, *, wanted: bool) -> Bytes:
+def _selected(entries: Bytes, matched: Bytes, *, matching: bool) -> Bytes:
     """Return the framed entries that match, or the others."""
-    found = int(matched.sum())
-    if found == (len(matched) if wanted else 0):
+    count = int(matched.sum())
+    if count == (len(matched) if matching else 0):
         return entries
     out = np.empty(len(entries), dtype=np.uint8)
-    return out[: _select(entries, matched, wanted, out)]
+    return out[: _select(entries, matched, matching, out)]
 
 
 @entry_point(read(uint8), read(int64, 2), written(uint64, 2))
@@ -231,18 +231,18 @@ def _mark(data, keys, seen):  # type: ignore[no-untyped-def]
     """Put keys into the set; returns how many are new."""
     added = 0
     for i in range(len(keys)):
-        one, two = fingerprint(data, keys[i, 0], keys[i, 1])
-        if insert(seen, one, two):
+        first, two = fingerprint(data, keys[i, 0], keys[i, 1])
+        if insert(seen, first, two):
             added += 1
     return added
 
 
 @kernel
-def _contains(seen, one, two):  # type: ignore[no-untyped-def]
+def _contains(seen, first, two):  # type: ignore[no-untyped-def]
     mask = len(seen) - 1
     slot = np.int64(two & np.uint64(mask))
     while seen[slot, 0] != 0:
-        if seen[slot, 0] == one and seen[slot, 1] == two:
+        if seen[slot, 0] == first and seen[slot, 1] == two:
             return True
         slot = (slot + 1) & mask
     return False
@@ -275,23 +275,23 @@ def _match(data, skip, lengths, marked, met, matched):  # type: ignore[no-untype
         for i in range(len(lengths)):
             if key + skip + lengths[i] > end:
                 break
-            one, two = fingerprint(data, key + skip, key + skip + lengths[i])
-            if _contains(marked, one, two):
+            first, two = fingerprint(data, key + skip, key + skip + lengths[i])
+            if _contains(marked, first, two):
                 matched[entry] = 1
-                if insert(met, one, two):
+                if insert(met, first, two):
                     added += 1
     return added
 
 
 @entry_point(read(uint8), read(uint8), boolean, written(uint8))
-def _select(data, matched, wanted, out):  # type: ignore[no-untyped-def]
+def _select(data, matched, matching, out):  # type: ignore[no-untyped-def]
     """Copy the entries that match, or the others; return their size."""
     size = 0
     pos = 0
     for entry in range(len(matched)):
         end = pos + 4 + load_be_i32(data, pos)
         after = end + 4 + load_be_i32(data, end)
-        if (matched[entry] == 1) == wanted:
+        if (matched[entry] == 1) == matching:
             for i in range(pos, after):
                 out[size] = data[i]
                 size += 1
@@ -309,8 +309,8 @@ def _remember(data, matched, prefix, seen):  # type: ignore[no-untyped-def]
         end = key + load_be_i32(data, pos)
         pos = end + 4 + load_be_i32(data, end)
         if matched[entry]:
-            one, two = fingerprint(data, key + prefix, end)
-            if insert(seen, one, two):
+            first, two = fingerprint(data, key + prefix, end)
+            if insert(seen, first, two):
                 added += 1
     return added
 
@@ -324,7 +324,7 @@ def _count_known(data, prefix, seen):  # type: ignore[no-untyped-def]
         key = pos + 4
         end = key + load_be_i32(data, pos)
         pos = end + 4 + load_be_i32(data, end)
-        one, two = fingerprint(data, key + prefix, end)
-        if _contains(seen, one, two):
+        first, two = fingerprint(data, key + prefix, end)
+        if _contains(seen, first, two):
             count += 1
     return count

@@ -56,7 +56,7 @@ class SnapshotAccess:
         "plan",
         "The compiled plan of the query of Flink SQL that wrote the snapshot: the file that `COMPILE PLAN` writes, or its text. "
         "Operators have the names and uids of the plan, and rows the columns of the query.",
-        shown=False,
+        in_repr=False,
         operand="FILE",
         on=OPENED,
     )
@@ -74,7 +74,7 @@ class SnapshotAccess:
         "options of the fsspec package. Without settings, `s3`, `s3a` and `s3n` use Spark's configuration "
         "(`spark.hadoop.fs.s3a.…`), then of the environment.",
         {},
-        shown=False,
+        in_repr=False,
         operand="KEY=VALUE",
         prefix="storage.",
     )

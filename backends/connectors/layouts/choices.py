@@ -13,18 +13,18 @@ from state_processor.serializers.io import DataInput, DataOutput
 Meaning = TypeVar("Meaning")
 
 
-def read_number(source: DataInput, codec: Codec, meanings: Mapping[Any, Meaning], what: str) -> tuple[Any, Meaning]:
+def read_number(source: DataInput, codec: Codec, meanings: Mapping[Any, Meaning], title: str) -> tuple[Any, Meaning]:
     """Read a number. Return the number and its entry in ``meanings``.
 
     Raises
     ------
     CorruptSnapshotError
-        The number is not in ``meanings``. The message calls the number ``what``.
+        The number is not in ``meanings``. The message calls the number ``title``.
     """
     start = source.position
     number = codec.read(source)
     if number not in meanings:
-        raise source.corrupt(f"{what} {number}; expected one of {', '.join(map(str, meanings))}", start)
+        raise source.corrupt(f"{title} {number}; expected one of {', '.join(map(str, meanings))}", start)
     return number, meanings[number]
 
 
@@ -42,18 +42,18 @@ class Cases:
 
     def read(self, source: DataInput) -> dict[str, Any]:
         _, (case, codec) = read_number(source, self.number, self.by_number, self.name)
-        found: dict[str, Any] = codec.read(source)
-        return {self.name: case} | found
+        content: dict[str, Any] = codec.read(source)
+        return {self.name: case} | content
 
     def write(self, content: Content, target: DataOutput) -> None:
-        wanted = content.get(self.name)
+        case_name = content.get(self.name)
         for number, (case, codec) in self.by_number.items():
-            if case == wanted:
+            if case == case_name:
                 self.number.write(number, target)
                 codec.write(content, target)
                 return
         names = ", ".join(repr(case) for case, _ in self.by_number.values())
-        raise InvalidRowError(f"field {self.name!r} is {wanted!r}; expected one of {names}")
+        raise InvalidRowError(f"field {self.name!r} is {case_name!r}; expected one of {names}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +75,15 @@ class Enumerated:
 
     def write(self, content: Content, target: DataOutput) -> None:
         numbers = {name: number for number, name in self.names.items()}
-        wanted = content.get(self.name)
-        if wanted not in numbers:
-            raise InvalidRowError(f"field {self.name!r} is {wanted!r}; expected one of {', '.join(map(repr, numbers))}")
-        if self.code is not None and content.get(self.code, numbers[wanted]) != numbers[wanted]:
+        meaning = content.get(self.name)
+        if meaning not in numbers:
+            raise InvalidRowError(f"field {self.name!r} is {meaning!r}; expected one of {', '.join(map(repr, numbers))}")
+        if self.code is not None and content.get(self.code, numbers[meaning]) != numbers[meaning]:
             raise InvalidRowError(
-                f"field {self.code!r} is {content[self.code]!r}, but {self.name!r} is {wanted!r} "
-                f"(number {numbers[wanted]}): change both, or remove {self.code!r}"
+                f"field {self.code!r} is {content[self.code]!r}, but {self.name!r} is {meaning!r} "
+                f"(number {numbers[meaning]}): change both, or remove {self.code!r}"
             )
-        self.codec.write(numbers[wanted], target)
+        self.codec.write(numbers[meaning], target)
 
 
 class KeptDict(dict[str, Any]):
@@ -126,9 +126,9 @@ class Kept:
         written = bytes(source.data[start : source.position])
         if type(content) not in _KEPT or self._usual(content) == written:
             return content
-        kept = _KEPT[type(content)](content)
-        kept.written = written
-        return kept
+        remembered = _KEPT[type(content)](content)
+        remembered.written = written
+        return remembered
 
     def write(self, content: Content, target: DataOutput) -> None:
         if isinstance(content, (KeptDict, KeptList, KeptText)):
@@ -208,7 +208,7 @@ Versions = Mapping[int, Codec]
 """The codecs of a serializer, by version."""
 
 
-def of_version(versions: Versions, version: Any, what: str) -> Codec:
+def of_version(versions: Versions, version: Any, title: str) -> Codec:
     """Return the codec of a version.
 
     Raises
@@ -217,7 +217,7 @@ def of_version(versions: Versions, version: Any, what: str) -> Codec:
         The version is unknown.
     """
     if version not in versions:
-        raise UnsupportedFormatError(f"version {version} of {what} is not known, only {', '.join(map(str, sorted(versions)))}")
+        raise UnsupportedFormatError(f"version {version} of {title} is not known, only {', '.join(map(str, sorted(versions)))}")
     return versions[version]
 
 

@@ -160,10 +160,10 @@ class FlinkString:
 
     def read(self, source: DataInput) -> str:
         start = source.position
-        found = StringSerializer().read(source)
-        if not isinstance(found, str):
+        text = StringSerializer().read(source)
+        if not isinstance(text, str):
             raise source.corrupt("expected text, found null", start)
-        return found
+        return text
 
     def write(self, content: Content, target: DataOutput) -> None:
         if not isinstance(content, str):
@@ -222,8 +222,8 @@ class Struct:
         """Return a struct of some fields."""
         return cls(fields)
 
-    def __add__(self, other: Struct) -> Struct:
-        return Struct((*self.fields, *other.fields))
+    def __add__(self, struct: Struct) -> Struct:
+        return Struct((*self.fields, *struct.fields))
 
     @property
     def min_size(self) -> int:
@@ -278,10 +278,10 @@ class Constant:
 
     def read(self, source: DataInput) -> dict[str, Any]:
         start = source.position
-        found = self.codec.read(source)
-        if found != self.value:
-            raise source.corrupt(f"expected {self.value!r}, found {found!r}", start)
-        return {} if self.name is None else {self.name: found}
+        value = self.codec.read(source)
+        if value != self.value:
+            raise source.corrupt(f"expected {self.value!r}, found {value!r}", start)
+        return {} if self.name is None else {self.name: value}
 
     def write(self, content: Content, target: DataOutput) -> None:
         self.codec.write(self.value, target)

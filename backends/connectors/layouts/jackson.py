@@ -21,12 +21,12 @@ def json_text(value: Any) -> str:
     if isinstance(value, float):
         return _java_number(value)
     text = json.dumps(value, ensure_ascii=False)
-    return _CONTROL.sub(lambda found: f"{found[1]}\\u00{found[2].upper()}", text)
+    return _CONTROL.sub(lambda match: f"{match[1]}\\u00{match[2].upper()}", text)
 
 
 def json_bytes_text(value: Any) -> str:
     """Return JSON as Jackson writes it as bytes: characters beyond 16 bits are two escapes."""
-    return _WIDE.sub(lambda found: _escapes(ord(found[0]) - 0x10000), json_text(value))
+    return _WIDE.sub(lambda match: _escapes(ord(match[0]) - 0x10000), json_text(value))
 
 
 def _escapes(rest: int) -> str:
@@ -40,6 +40,6 @@ def _java_number(value: float) -> str:
     if not value or 1e-3 <= abs(value) < 1e7:
         return format(Decimal(repr(value)), "f") if "e" in repr(value) else repr(value)
     sign, digits, exponent = Decimal(repr(value)).as_tuple()
-    shown = "".join(map(str, digits)).rstrip("0") or "0"
+    digits_text = "".join(map(str, digits)).rstrip("0") or "0"
     power = len(digits) - 1 + int(exponent)
-    return f"{'-' * sign}{shown[0]}.{shown[1:] or '0'}E{power}"
+    return f"{'-' * sign}{digits_text[0]}.{digits_text[1:] or '0'}E{power}"

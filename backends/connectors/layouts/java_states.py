@@ -24,22 +24,22 @@ _DATA: Final = "serializedData"
 _IDS: Final = "ids"
 
 
-def _content(found: Any) -> Content:
-    if isinstance(found, list):
-        return [_content(element) for element in found]
-    if isinstance(found, JavaEnum):
-        return {CLASS: found.class_name, "constant": found.constant}
-    if isinstance(found, JavaClass):
-        return {CLASS: "java.lang.Class", "name": found.name}
-    if isinstance(found, bytes):
-        return found.hex()
-    if not isinstance(found, JavaInstance):
-        return found
-    shown = {CLASS: found.class_name} | {name: _content(value) for name, value in found.fields.items()}
-    if found.class_name == _ACKNOWLEDGED:
-        data = array_bytes(found.get(_DATA))
-        return shown | {_DATA: data.hex(), _IDS: _texts(data, found.get("numIds"))}
-    return shown | ({"data": _content(found.annotations)} if found.annotations else {})
+def _content(content: Any) -> Content:
+    if isinstance(content, list):
+        return [_content(element) for element in content]
+    if isinstance(content, JavaEnum):
+        return {CLASS: content.class_name, "constant": content.constant}
+    if isinstance(content, JavaClass):
+        return {CLASS: "java.lang.Class", "name": content.name}
+    if isinstance(content, bytes):
+        return content.hex()
+    if not isinstance(content, JavaInstance):
+        return content
+    fields = {CLASS: content.class_name} | {name: _content(value) for name, value in content.fields.items()}
+    if content.class_name == _ACKNOWLEDGED:
+        data = array_bytes(content.get(_DATA))
+        return fields | {_DATA: data.hex(), _IDS: _texts(data, content.get("numIds"))}
+    return fields | ({"data": _content(content.annotations)} if content.annotations else {})
 
 
 def _texts(data: bytes, count: int) -> list[str | None] | None:
@@ -56,5 +56,5 @@ def _object(content: Content) -> Any:
     raise UnsupportedFormatError("Java objects can only be written unchanged: restore their content")
 
 
-_STATE: Final = Kept(JavaObjectCodec(lambda found: {_OBJECT: _content(found)}, _object, {}))
+_STATE: Final = Kept(JavaObjectCodec(lambda content: {_OBJECT: _content(content)}, _object, {}))
 LAYOUTS: Final[Mapping[str, Versions]] = {SERIALIZER: {0: _STATE}}

@@ -207,10 +207,10 @@ def time_content(data: bytes) -> tuple[str, str] | None:
     number = source.read_byte()
     for name, kind in TIMES.items():
         if kind.number == number:
-            found = kind.read(source)
+            time = kind.read(source)
             if not source.at_end():
                 raise source.corrupt(f"{source.remaining} bytes are left over")
-            return name, str(found)
+            return name, str(time)
     return None
 
 

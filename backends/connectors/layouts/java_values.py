@@ -86,7 +86,7 @@ class ScalarClass:
 
 
 def _boxed(name: str) -> ScalarClass:
-    return ScalarClass(lambda found: found.get("value"), lambda value: JavaInstance(name, {"value": value}))
+    return ScalarClass(lambda instance: instance.get("value"), lambda value: JavaInstance(name, {"value": value}))
 
 
 def big_integer(number: int) -> JavaInstance:
@@ -107,8 +107,8 @@ def array_bytes(array: Any) -> bytes:
     return bytes(byte & 0xFF for byte in array)
 
 
-def _unscaled(found: JavaInstance) -> int:
-    return int(found.get("signum")) * int.from_bytes(array_bytes(found.get("magnitude")), "big")
+def _unscaled(instance: JavaInstance) -> int:
+    return int(instance.get("signum")) * int.from_bytes(array_bytes(instance.get("magnitude")), "big")
 
 
 def _big_decimal(text: Content) -> JavaInstance:
@@ -116,13 +116,13 @@ def _big_decimal(text: Content) -> JavaInstance:
     return JavaInstance(_BIG_DECIMAL.name, {"scale": scale, "intVal": big_integer(unscaled)})
 
 
-def _milliseconds(found: JavaInstance) -> int:
-    return int.from_bytes(found.annotations[0], "big", signed=True)
+def _milliseconds(instance: JavaInstance) -> int:
+    return int.from_bytes(instance.annotations[0], "big", signed=True)
 
 
-def _float_content(found: JavaInstance) -> float:
+def _float_content(instance: JavaInstance) -> float:
     """Return the shortest number that is this float, as Java prints it."""
-    value: float = found.get("value")
+    value: float = instance.get("value")
     shorter = (float(f"{value:.{digits}g}") for digits in range(1, 10))
     return next((number for number in shorter if ctypes.c_float(number).value == value), value)
 
@@ -132,8 +132,8 @@ def _uuid(text: Content) -> JavaInstance:
     return JavaInstance("java.util.UUID", {"leastSigBits": least, "mostSigBits": most})
 
 
-def _uuid_text(found: JavaInstance) -> str:
-    return str(uuid.UUID(bytes=struct.pack(">qq", found.get("mostSigBits"), found.get("leastSigBits"))))
+def _uuid_text(instance: JavaInstance) -> str:
+    return str(uuid.UUID(bytes=struct.pack(">qq", instance.get("mostSigBits"), instance.get("leastSigBits"))))
 
 
 def _date(name: str) -> ScalarClass:
@@ -151,10 +151,12 @@ SCALARS: Final[Mapping[str, ScalarClass]] = {
     "java.lang.Float": ScalarClass(_float_content, lambda value: JavaInstance("java.lang.Float", {"value": value})),
     "java.util.UUID": ScalarClass(_uuid_text, _uuid),
     _BIG_INTEGER.name: ScalarClass(_unscaled, big_integer),
-    _BIG_DECIMAL.name: ScalarClass(lambda found: to_text(_unscaled(found.get("intVal")), found.get("scale")), _big_decimal),
+    _BIG_DECIMAL.name: ScalarClass(
+        lambda instance: to_text(_unscaled(instance.get("intVal")), instance.get("scale")), _big_decimal
+    ),
     **{name: _date(name) for name in ("java.util.Date", "java.sql.Date", "java.sql.Time")},
     "java.sql.Timestamp": ScalarClass(
-        lambda found: {"epochMillis": _milliseconds(found), "nanos": found.get("nanos")},
+        lambda instance: {"epochMillis": _milliseconds(instance), "nanos": instance.get("nanos")},
         lambda value: JavaInstance(
             "java.sql.Timestamp", {"nanos": value["nanos"]}, [value["epochMillis"].to_bytes(8, "big", signed=True)]
         ),
@@ -163,17 +165,17 @@ SCALARS: Final[Mapping[str, ScalarClass]] = {
 """Numbers are numbers; decimals are their digits; dates are milliseconds since 1970; values of ``java.time`` are their text."""
 
 
-def _scalar_content(found: Any) -> Content:
-    if found is None:
+def _scalar_content(value: Any) -> Content:
+    if value is None:
         return None
-    if isinstance(found, str):
-        return {CLASS: "java.lang.String", VALUE: found}
-    if isinstance(found, list):
-        return {CLASS: "[B", VALUE: array_bytes(found).hex()}
-    name = class_name(found)
-    if name == REPLACEMENT and (time := time_content(found.annotations[0])) is not None:
+    if isinstance(value, str):
+        return {CLASS: "java.lang.String", VALUE: value}
+    if isinstance(value, list):
+        return {CLASS: "[B", VALUE: array_bytes(value).hex()}
+    name = class_name(value)
+    if name == REPLACEMENT and (time := time_content(value.annotations[0])) is not None:
         return dict(zip((CLASS, VALUE), time, strict=True))
-    return {CLASS: name, VALUE: SCALARS[name].to_content(found)} if name in SCALARS else {CLASS: name}
+    return {CLASS: name, VALUE: SCALARS[name].to_content(value)} if name in SCALARS else {CLASS: name}
 
 
 def _scalar_object(content: Content) -> Any:
@@ -187,8 +189,8 @@ def _scalar_object(content: Content) -> Any:
     if name in TIMES:
         return JavaInstance(REPLACEMENT, annotations=[time_data(name, value)])
     if name not in SCALARS or VALUE not in content:
-        known = ", ".join((*SCALARS, *TIMES, "java.lang.String", "[B"))
-        raise UnsupportedFormatError(f"a value of the Java class {name} can't be written; the classes are {known}")
+        classes = ", ".join((*SCALARS, *TIMES, "java.lang.String", "[B"))
+        raise UnsupportedFormatError(f"a value of the Java class {name} can't be written; the classes are {classes}")
     return SCALARS[name].to_object(value)
 
 
@@ -206,11 +208,11 @@ class JavaObjectCodec:
 
     def read(self, source: DataInput) -> Content:
         start = source.position
-        found = read_java_object(source).content
+        content = read_java_object(source).content
         try:
-            return self.to_content(found)
+            return self.to_content(content)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
-            raise source.corrupt(f"unexpected Java object of {class_name(found)}: {error}", start) from error
+            raise source.corrupt(f"unexpected Java object of {class_name(content)}: {error}", start) from error
 
     def write(self, content: Content, target: DataOutput) -> None:
         target.write_bytes(write_java_object(self.to_object(content), self.classes))
@@ -241,8 +243,8 @@ class HexText:
         target.write_utf(data.to_bytes().hex())
 
 
-def _row_content(found: Any) -> Content:
-    return None if found is None else [_scalar_content(element) for element in found]
+def _row_content(row: Any) -> Content:
+    return None if row is None else [_scalar_content(element) for element in row]
 
 
 def _row_object(content: Content) -> Any:
@@ -260,21 +262,21 @@ _CACHED: Final[Mapping[str, range]] = {
 _CACHED_DIGITS: Final = range(17)
 
 
-def _constant(found: Any, before: dict[Any, JavaInstance]) -> Any:
+def _constant(value: Any, before: dict[Any, JavaInstance]) -> Any:
     """Return an object, or the equal object before it if Java has only one: ``valueOf`` keeps small numbers.
 
     The digits of a ``BigDecimal`` come from ``BigInteger.valueOf``. A stream refers to an object that it already has.
     """
-    if not isinstance(found, JavaInstance):
-        return found
-    if found.class_name == _BIG_DECIMAL.name:
-        digits = found.get("intVal")
+    if not isinstance(value, JavaInstance):
+        return value
+    if value.class_name == _BIG_DECIMAL.name:
+        digits = value.get("intVal")
         magnitude = tuple(digits.get("magnitude").elements)
         if len(magnitude) <= 1 and all(byte in _CACHED_DIGITS for byte in magnitude):
-            found.fields["intVal"] = before.setdefault((digits.get("signum"), magnitude), digits)
-    elif found.class_name in _CACHED and found.get("value") in _CACHED[found.class_name]:
-        return before.setdefault((found.class_name, found.get("value")), found)
-    return found
+            value.fields["intVal"] = before.setdefault((digits.get("signum"), magnitude), digits)
+    elif value.class_name in _CACHED and value.get("value") in _CACHED[value.class_name]:
+        return before.setdefault((value.class_name, value.get("value")), value)
+    return value
 
 
 ROW: Final = JavaObjectCodec(_row_content, _row_object, JDK)

@@ -76,7 +76,7 @@ def decode(serializer: str, version: int, data: bytes, layouts: Layouts) -> dict
     codec = of_version(layouts.by_class[name], version, name)
     source = DataInput(data, f"{name} version {version}")
     try:
-        found: dict[str, Any] = read_all(codec, source)
+        content: dict[str, Any] = read_all(codec, source)
     except UnsupportedFormatError as error:
         raise UnsupportedFormatError(f"{source.source}, offset {source.position}: {error}") from error
     except StateProcessorError as error:
@@ -87,7 +87,7 @@ def decode(serializer: str, version: int, data: bytes, layouts: Layouts) -> dict
         if name in layouts.foreign:
             raise ForeignCodeError(message_of(source.source, f"the layout of {name}", error)) from error
         raise source.corrupt(f"{type(error).__name__}: {error}") from error
-    return found
+    return content
 
 
 def encode(serializer: str, version: int, content: Mapping[str, Any], layouts: Layouts) -> bytes:
@@ -117,12 +117,12 @@ def refuse_lost(content: Any, written: Any, place: str = "") -> None:
     if isinstance(content, Mapping) and isinstance(written, Mapping):
         for name in content:
             if name not in written and name != NOTE:
-                known = ", ".join(map(repr, written))
-                raise InvalidRowError(f"field {place + str(name)!r} is not known; there are {known}: remove or rename it")
+                names = ", ".join(map(repr, written))
+                raise InvalidRowError(f"field {place + str(name)!r} is not known; there are {names}: remove or rename it")
             if name != NOTE:
                 refuse_lost(content[name], written[name], f"{place}{name}.")
     elif isinstance(content, list) and isinstance(written, list) and len(content) == len(written):
-        for number, (element, known) in enumerate(zip(content, written, strict=True)):
-            refuse_lost(element, known, f"{place}{number}.")
+        for number, (element, names) in enumerate(zip(content, written, strict=True)):
+            refuse_lost(element, names, f"{place}{number}.")
     elif content != written:
         raise InvalidRowError(f"field {place.rstrip('.')!r} is {content!r}, but {written!r} is read back: make its fields agree")

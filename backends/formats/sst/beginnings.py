@@ -21,11 +21,11 @@ class Beginnings:
         The beginnings, in any order. Those that begin with another one are left out.
     """
 
-    def __init__(self, given: Iterable[bytes]) -> None:
+    def __init__(self, beginnings: Iterable[bytes]) -> None:
         self._all: list[bytes] = []
-        for one in sorted(given):
-            if not self._all or not one.startswith(self._all[-1]):
-                self._all.append(one)
+        for beginning in sorted(beginnings):
+            if not self._all or not beginning.startswith(self._all[-1]):
+                self._all.append(beginning)
 
     def __len__(self) -> int:
         return len(self._all)

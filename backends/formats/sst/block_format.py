@@ -136,7 +136,7 @@ class RawBlocks:
     plain_size: int
 
     @classmethod
-    def of(cls, data: Bytes, begins: Numbers, offsets: Numbers, sizes: Numbers, where: str) -> RawBlocks:
+    def of(cls, data: Bytes, begins: Numbers, offsets: Numbers, sizes: Numbers, context: str) -> RawBlocks:
         """Return blocks of a table; they begin at ``begins`` in ``data``, and at ``offsets`` in the table.
 
         Raises
@@ -152,11 +152,11 @@ class RawBlocks:
         result = np.zeros(2, dtype=np.int64)
         columns = (np.ascontiguousarray(column) for column in (begins, offsets, sizes))
         size = int(_inspect(data, *columns, _LIMITS, LARGEST_BLOCK, places, result))
-        found = cls(data, places, size)
+        blocks = cls(data, places, size)
         if result[0]:
             problem, block = result.tolist()
-            raise found._problem(problem, block, where)
-        return found
+            raise blocks._problem(problem, block, context)
+        return blocks
 
     def first(self, count: int) -> RawBlocks:
         """Return the first blocks."""
@@ -172,21 +172,21 @@ class RawBlocks:
         """Return the offset of a block in the table."""
         return int(self.places[block, FILE_OFFSET])
 
-    def _problem(self, problem: int, block: int, where: str) -> StateProcessorError:
+    def _problem(self, problem: int, block: int, context: str) -> StateProcessorError:
         kind, _, end, compressed, size, _ = self.places[block].tolist()
         if problem == _UNKNOWN:
             return UnsupportedFormatError(
-                f"{where}: blocks are compressed by {_UNREAD.get(kind, f'the unknown compression {kind}')}; expected none, "
+                f"{context}: blocks are compressed by {_UNREAD.get(kind, f'the unknown compression {kind}')}; expected none, "
                 f"{', '.join(c.name for c in _COMPRESSIONS.values())}. Write a canonical savepoint"
             )
         if problem == _LARGE:
             return UndecodableValueError(
-                f"{where}: a block has {size} bytes when decompressed; blocks of up to {LARGEST_BLOCK} bytes are read"
+                f"{context}: a block has {size} bytes when decompressed; blocks of up to {LARGEST_BLOCK} bytes are read"
             )
         declared = f"{size} bytes" if compressed >= 0 else "of the size that it declares"
         return CorruptSnapshotError(
-            f"{where}, block at {self.offset(block)}: its {end - max(compressed, 0)} bytes can't be {declared} when decompressed "
-            f"by {_COMPRESSIONS[kind].name}"
+            f"{context}, block at {self.offset(block)}: its {end - max(compressed, 0)} bytes can't be {declared} when "
+            f"decompressed by {_COMPRESSIONS[kind].name}"
         )
 
 
@@ -205,7 +205,7 @@ class BlockFormat:
     checksum: int
     context: int
 
-    def decompress(self, blocks: RawBlocks, target: Bytes, at: int, where: str) -> None:
+    def decompress(self, blocks: RawBlocks, target: Bytes, at: int, context: str) -> None:
         """Verify and decompress blocks to ``target`` from ``at``.
 
         Raises
@@ -213,10 +213,10 @@ class BlockFormat:
         CorruptSnapshotError
             If a checksum is wrong, or compressed bytes are damaged.
         """
-        self.verify(blocks, where)
-        self._decompress(blocks, target, at, where)
+        self.verify(blocks, context)
+        self._decompress(blocks, target, at, context)
 
-    def prepare(self, blocks: RawBlocks, target: Bytes, at: int, where: str) -> RawBlocks:
+    def prepare(self, blocks: RawBlocks, target: Bytes, at: int, context: str) -> RawBlocks:
         """Do what :func:`~state_processor.backends.formats.sst.block_kernels.decode_blocks` does not do for these blocks.
 
         Verify checksums other than CRC32C, and decompress blocks that the kernel can't decompress.
@@ -228,15 +228,15 @@ class BlockFormat:
         """
         if np.isin(blocks.places[:, KIND], _IN_KERNELS).all():
             if self.checksum != CRC32C:
-                self.verify(blocks, where)
+                self.verify(blocks, context)
             return blocks
         # Every block: the kernel may overwrite the first bytes of the block behind a block that it decompresses
-        self.decompress(blocks, target, at, where)
+        self.decompress(blocks, target, at, context)
         places = blocks.places.copy()
         places[:, KIND] = READY
         return replace(blocks, places=places)
 
-    def _decompress(self, blocks: RawBlocks, target: Bytes, at: int, where: str) -> None:
+    def _decompress(self, blocks: RawBlocks, target: Bytes, at: int, context: str) -> None:
         view, plain = blocks.data.data, target.data
         ends = (at + np.cumsum(blocks.plain_sizes)).tolist()
         for block, (kind, begin, end, compressed, size, _) in enumerate(blocks.places.tolist()):
@@ -249,13 +249,13 @@ class BlockFormat:
             try:
                 got = _COMPRESSIONS[kind].into(source, into)
             except (cramjam.DecompressionError, OSError) as problem:
-                raise CorruptSnapshotError(f"{where}, block at {blocks.offset(block)}: {problem}") from None
+                raise CorruptSnapshotError(f"{context}, block at {blocks.offset(block)}: {problem}") from None
             if got != size:
                 raise CorruptSnapshotError(
-                    f"{where}, block at {blocks.offset(block)}: {got} bytes when decompressed; expected {size}"
+                    f"{context}, block at {blocks.offset(block)}: {got} bytes when decompressed; expected {size}"
                 )
 
-    def verify(self, blocks: RawBlocks, where: str) -> None:
+    def verify(self, blocks: RawBlocks, context: str) -> None:
         """Compare the checksums of blocks with the stored ones. Without checksums, RocksDB stores and expects zero.
 
         Raises
@@ -276,7 +276,7 @@ class BlockFormat:
         if len(wrong):
             first = int(wrong[0])
             raise CorruptSnapshotError(
-                f"{where}, block at {blocks.offset(first)}: its checksum is {int(computed[first]):#010x}, the stored one is "
+                f"{context}, block at {blocks.offset(first)}: its checksum is {int(computed[first]):#010x}, the stored one is "
                 f"{int(expected[first]):#010x}; the file is damaged"
             )
 

@@ -67,21 +67,21 @@ _MOST_RESTARTS: Final = (1 << 28) - 1
 
 
 @inlined_kernel
-def compare(one, begin, end, other, other_begin, other_end):  # type: ignore[no-untyped-def]
+def compare(first, begin, end, second, other_begin, other_end):  # type: ignore[no-untyped-def]
     """Return a negative number if some bytes are before others, 0 if they are equal, else a positive one."""
     size = min(end - begin, other_end - other_begin)
     at = 0
     while at < size:
-        left = load_be_i64(one, begin + at)
-        right = load_be_i64(other, other_begin + at)
-        if left != right:
-            unequal = np.uint64(left) ^ np.uint64(right)
+        first_word = load_be_i64(first, begin + at)
+        right = load_be_i64(second, other_begin + at)
+        if first_word != right:
+            unequal = np.uint64(first_word) ^ np.uint64(right)
             rest = size - at
             if rest < 8:
                 unequal >>= np.uint64(8 * (8 - rest))
                 if unequal == np.uint64(0):
                     break
-            return -1 if np.uint64(left) < np.uint64(right) else 1
+            return -1 if np.uint64(first_word) < np.uint64(right) else 1
         at += 8
     return (end - begin) - (other_end - other_begin)
 
@@ -424,7 +424,7 @@ def decode_index(  # type: ignore[no-untyped-def]
         previous = key
         previous_end = key_end
         start = at
-        status, at, key, key_end, kept, shared = _index_entry(data, at, end, is_delta == 0, key, key_end, keys, keys_end)
+        status, at, key, key_end, next_keys, shared = _index_entry(data, at, end, is_delta == 0, key, key_end, keys, keys_end)
         if status != DONE:
             break
         if key_end - key < tail or (shared != 0 and length < 0):
@@ -453,7 +453,7 @@ def decode_index(  # type: ignore[no-untyped-def]
         if previous_end > previous and compare(data, key, key_end - tail, data, previous, previous_end - tail) < 0:
             status = BAD_BLOCK
             break
-        keys = kept
+        keys = next_keys
         if compare(data, key, key_end - tail, lower, 0, lower_size) < 0:
             continue
         if rows == len(table):

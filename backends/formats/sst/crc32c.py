@@ -38,8 +38,8 @@ _INSTRUCTIONS: Final = {
 def _instruction(context: Any) -> _Instruction | None:
     """Return the instruction of the processor that code is generated for, if it has one."""
     triple, _, features = context.codegen().magic_tuple()
-    found = _INSTRUCTIONS.get(triple.partition("-")[0])
-    return found if found is not None and found.feature in features.split(",") else None
+    instruction = _INSTRUCTIONS.get(triple.partition("-")[0])
+    return instruction if instruction is not None and instruction.feature in features.split(",") else None
 
 
 def _has_instruction(typingctx: Any) -> Any:
@@ -56,15 +56,15 @@ def _of_word(typingctx: Any, value: Any, word: Any) -> Any:
     from numba.core import types
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        found = _instruction(context)
-        if found is None:
+        instruction = _instruction(context)
+        if instruction is None:
             return args[0]
-        number = ir.IntType(found.value_bits)
+        number = ir.IntType(instruction.value_bits)
         kind = ir.FunctionType(number, [number, ir.IntType(64)])
-        function = builder.module.declare_intrinsic(found.name, (), kind)
-        value = args[0] if found.value_bits == 64 else builder.trunc(args[0], number)
+        function = builder.module.declare_intrinsic(instruction.name, (), kind)
+        value = args[0] if instruction.value_bits == 64 else builder.trunc(args[0], number)
         result = builder.call(function, [value, args[1]])
-        return result if found.value_bits == 64 else builder.zext(result, ir.IntType(64))
+        return result if instruction.value_bits == 64 else builder.zext(result, ir.IntType(64))
 
     return types.int64(types.int64, types.int64), codegen
 
@@ -125,9 +125,9 @@ def masked_crc32c(data, begin, end, tables):  # type: ignore[no-untyped-def]
 
 
 @entry_point(partly_read(uint8), read(int64, 2), read(int64, 2), written(int64))
-def _checksums(data, spans, tables, found):  # type: ignore[no-untyped-def]
+def _checksums(data, spans, tables, checksums):  # type: ignore[no-untyped-def]
     for i in range(len(spans)):
-        found[i] = masked_crc32c(data, spans[i, 0], spans[i, 1], tables)
+        checksums[i] = masked_crc32c(data, spans[i, 0], spans[i, 1], tables)
 
 
 def masked_checksums(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -140,9 +140,9 @@ def masked_checksums(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64]) 
     spans
         A line for each part: where it begins and ends in ``data``.
     """
-    found = np.empty(len(spans), dtype=np.int64)
-    _checksums(data, spans, TABLES, found)
-    return found
+    checksums = np.empty(len(spans), dtype=np.int64)
+    _checksums(data, spans, TABLES, checksums)
+    return checksums
 
 
 def masked_checksum(data: npt.NDArray[np.uint8], begin: int, end: int) -> int:

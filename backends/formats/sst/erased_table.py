@@ -181,12 +181,12 @@ class ErasedTable:
             _TAIL: data_size,
         }
         new |= {name: max(0, read_varint(old.get(name, b"")) - count) for name, count in less.items()}
-        found = {name: value for name, value in old.items() if name not in _DROPPED}
-        found |= {name: varint(value) for name, value in new.items() if name in old}
-        found[_INDEX_TYPE] = bytes(4)
+        properties = {name: value for name, value in old.items() if name not in _DROPPED}
+        properties |= {name: varint(value) for name, value in new.items() if name in old}
+        properties[_INDEX_TYPE] = bytes(4)
         if _SESSION in old:
-            found[_SESSION] = "".join(choice(_BASE_36) for _ in range(20)).encode()
-        return found
+            properties[_SESSION] = "".join(choice(_BASE_36) for _ in range(20)).encode()
+        return properties
 
     def _bounds(self) -> tuple[bytes, bytes]:
         """Return the first and the last internal key."""
@@ -259,17 +259,17 @@ def without(table: Table, beginnings: Beginnings) -> ErasedTable | None:
     bounds = (bound for key, end in table.stored_deletions for bound in (key[: -k.TAG_BYTES], end))
     if not near and all(beginnings.covering(bound) is None for bound in bounds):
         return None
-    found = ErasedTable(table, beginnings, table.blocks())
-    for block in sorted({block for beginning in near for block in _candidates(found.index, beginning)}):
-        entries = _entries(table, found.index, block)
-        left = [entry for entry in entries if beginnings.covering(entry[0][: -k.TAG_BYTES]) is None]
-        if len(left) < len(entries) or beginnings.covering(found.index.separator(block)) is not None:
-            found.changed[block] = left
-            found.removed += [entry for entry in entries if beginnings.covering(entry[0][: -k.TAG_BYTES]) is not None]
+    erased = ErasedTable(table, beginnings, table.blocks())
+    for block in sorted({block for beginning in near for block in _candidates(erased.index, beginning)}):
+        entries = _entries(table, erased.index, block)
+        entries_left = [entry for entry in entries if beginnings.covering(entry[0][: -k.TAG_BYTES]) is None]
+        if len(entries_left) < len(entries) or beginnings.covering(erased.index.separator(block)) is not None:
+            erased.changed[block] = entries_left
+            erased.removed += [entry for entry in entries if beginnings.covering(entry[0][: -k.TAG_BYTES]) is not None]
     deletions = (_deletion_left(table, beginnings, key, end) for key, end in table.stored_deletions)
-    found.deletions = [deletion for deletion in deletions if deletion is not None]
+    erased.deletions = [deletion for deletion in deletions if deletion is not None]
     is_bound = any(beginnings.covering(bound) is not None for bound in (table.smallest, table.largest))
-    return found if found.changed or found.deletions != table.stored_deletions or is_bound else None
+    return erased if erased.changed or erased.deletions != table.stored_deletions or is_bound else None
 
 
 def _candidates(index: BlockList, beginning: bytes) -> Iterator[int]:
@@ -349,7 +349,9 @@ class ErasedKeys:
     def __init__(self, markers: Iterable[bytes], prefix: int, *, are_timers: bool) -> None:
         self._beginnings = Beginnings(markers)
         self._prefix = prefix
-        self._index = KeyIndex(SerializedKeys.of(one[prefix:] for one in self._beginnings), _TIMESTAMP) if are_timers else None
+        self._index = (
+            KeyIndex(SerializedKeys.of(beginning[prefix:] for beginning in self._beginnings), _TIMESTAMP) if are_timers else None
+        )
 
     def without(self, table: Table) -> ErasedTable | None:
         """Return a table without the entries of the keys; see :func:`.erased_table.without`."""

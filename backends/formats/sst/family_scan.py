@@ -346,16 +346,16 @@ def _cut(pieces: Iterable[Iterable[Piece]], upper: Bound) -> list[list[Piece]]:
 def _plain_reaches(pieces: Iterable[Sequence[Piece]], budget: int) -> Iterator[bytes]:
     """Yield a key for each run with more than ``budget`` decompressed bytes: about ``budget`` bytes precede it."""
     for run in pieces:
-        left, reached = budget, b""
+        budget_left, reached = budget, b""
         for piece in run:
             if piece.raw is None:
                 continue
-            if piece.raw.plain_size > left:
-                fitting = int(np.searchsorted(np.cumsum(piece.raw.plain_sizes), left, side="right"))
+            if piece.raw.plain_size > budget_left:
+                fitting = int(np.searchsorted(np.cumsum(piece.raw.plain_sizes), budget_left, side="right"))
                 last = piece.first + max(0, fitting - 1)
                 yield piece.scan.blocks.separator(last) + b"\0" if fitting or not reached else reached
                 break
-            left -= piece.raw.plain_size
+            budget_left -= piece.raw.plain_size
             reached = piece.scan.table.largest + b"\0"
 
 

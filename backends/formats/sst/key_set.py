@@ -40,18 +40,20 @@ def _take_keys(data, entries, prefix, tail, keys, bounds):  # type: ignore[no-un
     *(read(uint8), read(int64, 2), read(uint8), read(int64, 2)),
     *(written(int64), written(int64)),
 )
-def _unite(one, ones, other, others, sides, rows):  # type: ignore[no-untyped-def]
+def _unite(keys, bounds, second_keys, second_bounds, sides, rows):  # type: ignore[no-untyped-def]
     """Merge two ascending lists of keys: the list and the row of each distinct key. Unused rows stay -1."""
     i = 0
     j = 0
     at = 0
-    while i < len(ones) or j < len(others):
-        if i == len(ones):
+    while i < len(bounds) or j < len(second_bounds):
+        if i == len(bounds):
             order = np.int64(1)
-        elif j == len(others):
+        elif j == len(second_bounds):
             order = np.int64(-1)
         else:
-            order = np.int64(compare(one, ones[i, BEGIN], ones[i, END], other, others[j, BEGIN], others[j, END]))
+            order = np.int64(
+                compare(keys, bounds[i, BEGIN], bounds[i, END], second_keys, second_bounds[j, BEGIN], second_bounds[j, END])
+            )
         sides[at] = 1 if order > 0 else 0
         rows[at] = j if order > 0 else i
         at += 1
@@ -135,23 +137,23 @@ class KeySet:
         """Return the keys of sets that follow each other: all keys of a set are after the keys of the sets before."""
         if not sets:
             return cls.none()
-        starts = np.cumsum([0, *(len(one.data) for one in sets[:-1])]).tolist()
-        bounds = [one.bounds + start for one, start in zip(sets, starts, strict=True)]
-        return cls(np.concatenate([one.data for one in sets]), np.concatenate(bounds))
+        starts = np.cumsum([0, *(len(keys.data) for keys in sets[:-1])]).tolist()
+        bounds = [keys.bounds + start for keys, start in zip(sets, starts, strict=True)]
+        return cls(np.concatenate([keys.data for keys in sets]), np.concatenate(bounds))
 
     def __len__(self) -> int:
         return len(self.bounds)
 
-    def union(self, other: KeySet) -> KeySet:
+    def union(self, keys: KeySet) -> KeySet:
         """Return the keys of both sets."""
-        if not len(self) or not len(other):
-            return self if len(self) else other
-        sides, rows = (np.full(len(self) + len(other), -1, dtype=np.int64) for _ in range(2))
-        _unite(self.data, self.bounds, other.data, other.bounds, sides, rows)
+        if not len(self) or not len(keys):
+            return self if len(self) else keys
+        sides, rows = (np.full(len(self) + len(keys), -1, dtype=np.int64) for _ in range(2))
+        _unite(self.data, self.bounds, keys.data, keys.bounds, sides, rows)
         sides, rows = sides[rows >= 0], rows[rows >= 0]
         start = len(self.data)
-        both = np.concatenate((self.bounds, other.bounds + start))
-        return KeySet(np.concatenate((self.data, other.data)), np.ascontiguousarray(both[rows + sides * len(self)]))
+        both = np.concatenate((self.bounds, keys.bounds + start))
+        return KeySet(np.concatenate((self.data, keys.data)), np.ascontiguousarray(both[rows + sides * len(self)]))
 
     def files(self, files: Iterable[TableFile]) -> list[TableFile]:
         """Return the tables that may have one of the keys."""

@@ -108,10 +108,10 @@ class Family:
     def above(self, below: Family) -> Family:
         """Return the column family with additional files of another one; all entries of the other one are older."""
         epochs = [file.epoch for file in below.files]
-        known = [epoch for epoch in epochs if epoch is not None]
-        if len(known) < len(epochs):  # RocksDB orders all files by their sequence numbers
+        epochs_known = [epoch for epoch in epochs if epoch is not None]
+        if len(epochs_known) < len(epochs):  # RocksDB orders all files by their sequence numbers
             return replace(self, files=tuple(file.in_epoch(None) for file in (*below.files, *self.files)))
-        first = max(known, default=0)
+        first = max(epochs_known, default=0)
         return replace(self, files=(*below.files, *(file.in_epoch((file.epoch or 0) + first) for file in self.files)))
 
 
@@ -134,8 +134,8 @@ class Manifest:
 
     def only(self, names: Collection[str]) -> Manifest:
         """Return the manifest of the store without other column families."""
-        kept = {number: family for number, family in self.families.items() if family.name in names or number == 0}
-        return replace(self, families=kept)
+        families = {number: family for number, family in self.families.items() if family.name in names or number == 0}
+        return replace(self, families=families)
 
     def without_files(self) -> Manifest:
         """Return the manifest of a store with the same families, but without files."""
@@ -175,14 +175,14 @@ class Manifest:
         return (file for family in self.families.values() for file in family.files)
 
 
-def read_manifest(data: bytes | memoryview, where: str) -> Manifest:
+def read_manifest(data: bytes | memoryview, context: str) -> Manifest:
     """Read a manifest.
 
     Parameters
     ----------
     data
         The file.
-    where
+    context
         The file, for messages.
 
     Raises
@@ -192,17 +192,17 @@ def read_manifest(data: bytes | memoryview, where: str) -> Manifest:
     UnsupportedFormatError
         If the store has blob files or unknown properties.
     """
-    reading = _Reading(where)
-    for record in _records(np.frombuffer(data, dtype=np.uint8), where):
-        reading.apply(_Bytes(record, where))
+    reading = _Reading(context)
+    for record in _records(np.frombuffer(data, dtype=np.uint8), context):
+        reading.apply(_Bytes(record, context))
     return reading.manifest()
 
 
 class _Reading:
     """A store between two edits."""
 
-    def __init__(self, where: str) -> None:
-        self._where = where
+    def __init__(self, context: str) -> None:
+        self._where = context
         self._families: dict[int, Family] = {0: Family(DEFAULT_FAMILY, b"")}
         self._files: dict[int, dict[int, TableFile]] = {0: {}}
         self._numbers = dict.fromkeys(_NUMBERS, 0)
@@ -214,17 +214,17 @@ class _Reading:
             number: replace(family, files=tuple(replace(file, last_sequence=last) for file in self._files[number].values()))
             for number, family in self._families.items()
         }
-        found = Manifest(families, self._numbers[_NEXT_FILE], self._numbers[_LAST_SEQUENCE], self._numbers[_LARGEST_FAMILY])
+        manifest = Manifest(families, self._numbers[_NEXT_FILE], self._numbers[_LAST_SEQUENCE], self._numbers[_LARGEST_FAMILY])
         if any(not family.comparator for family in families.values()):
             raise CorruptSnapshotError(f"{self._where}: the manifest is cut off: a column family does not have a comparator")
         missing = [name for tag, name in _REQUIRED.items() if tag not in self._recorded]
         if missing:
             raise CorruptSnapshotError(f"{self._where}: the manifest is cut off: it does not have the {missing[0]}")
         return replace(
-            found,
-            next_file=max([found.next_file, *(file.number + 1 for file in found.files)]),
-            last_sequence=max([found.last_sequence, *(file.sequences[1] for file in found.files)]),
-            largest_family=max([found.largest_family, *families]),
+            manifest,
+            next_file=max([manifest.next_file, *(file.number + 1 for file in manifest.files)]),
+            last_sequence=max([manifest.last_sequence, *(file.sequences[1] for file in manifest.files)]),
+            largest_family=max([manifest.largest_family, *families]),
         )
 
     def apply(self, edit: _Bytes) -> None:
@@ -246,30 +246,30 @@ class _Reading:
             for value in values.get(tag, ()):
                 self._families[number] = replace(self._families[number], **{attribute: value})
         files = self._files[number]
-        for level, one in values.get(_DELETED_FILE, ()):
-            if one not in files or files[one].level != level:
-                raise CorruptSnapshotError(f"{self._where}: the deleted file {one} is not in level {level}")
-            del files[one]
+        for level, deleted in values.get(_DELETED_FILE, ()):
+            if deleted not in files or files[deleted].level != level:
+                raise CorruptSnapshotError(f"{self._where}: the deleted file {deleted} is not in level {level}")
+            del files[deleted]
         for file in values.get(_NEW_FILE, ()):
             if file.number in files:
                 raise CorruptSnapshotError(f"{self._where}: the file {file.number} is added twice")
             files[file.number] = file
 
 
-def _values(edit: _Bytes, where: str) -> dict[int, list[Any]]:
+def _values(edit: _Bytes, context: str) -> dict[int, list[Any]]:
     """Return the values of an edit by tag. New files have the tag of the latest format."""
-    found: dict[int, list[Any]] = {}
+    values_by_tag: dict[int, list[Any]] = {}
     while not edit.is_at_end:
         tag = edit.number()
         if tag in _BLOB_FILES:
-            raise UnsupportedFormatError(f"{where}: the store has blob files; write a canonical savepoint")
+            raise UnsupportedFormatError(f"{context}: the store has blob files; write a canonical savepoint")
         if tag in _READERS:
-            found.setdefault(_NEW_FILE if tag in _NEW_FILES else tag, []).append(_READERS[tag](edit))
+            values_by_tag.setdefault(_NEW_FILE if tag in _NEW_FILES else tag, []).append(_READERS[tag](edit))
         elif tag & _MAY_BE_IGNORED:
             edit.bytes()
         else:
-            raise UnsupportedFormatError(f"{where}: an edit with the unknown tag {tag}; write a canonical savepoint")
-    return found
+            raise UnsupportedFormatError(f"{context}: an edit with the unknown tag {tag}; write a canonical savepoint")
+    return values_by_tag
 
 
 def _new_file(edit: _Bytes, version: int) -> TableFile:
@@ -330,7 +330,7 @@ def _file_bytes(file: TableFile) -> bytes:
 # Logs (RocksDB: log_format.h)
 
 
-def _records(data: npt.NDArray[np.uint8], where: str) -> Iterator[bytes]:
+def _records(data: npt.NDArray[np.uint8], context: str) -> Iterator[bytes]:
     """Yield the records of a log."""
     parts: list[bytes] = []
     position = 0
@@ -343,16 +343,16 @@ def _records(data: npt.NDArray[np.uint8], where: str) -> Iterator[bytes]:
         size, kind = int.from_bytes(head[4:6], "little"), head[6] if len(head) == _HEADER else 0
         end = position + _HEADER + size
         if not _FULL <= kind <= _LAST or _HEADER + size > room or end > len(data) or bool(parts) != (kind in (_MIDDLE, _LAST)):
-            raise CorruptSnapshotError(f"{where}: byte {position} of the manifest is not the start of a record")
+            raise CorruptSnapshotError(f"{context}: byte {position} of the manifest is not the start of a record")
         if masked_checksum(data, position + 6, end) != int.from_bytes(head[:4], "little"):
-            raise CorruptSnapshotError(f"{where}: the checksum of the record at byte {position} of the manifest is wrong")
+            raise CorruptSnapshotError(f"{context}: the checksum of the record at byte {position} of the manifest is wrong")
         parts.append(bytes(data[position + _HEADER : end]))
         if kind in (_FULL, _LAST):
             yield b"".join(parts)
             parts = []
         position = end
     if parts:
-        raise CorruptSnapshotError(f"{where}: the manifest ends in the middle of a record")
+        raise CorruptSnapshotError(f"{context}: the manifest ends in the middle of a record")
 
 
 def _append(log: bytearray, record: bytes) -> None:
@@ -382,9 +382,9 @@ class _Bytes:
         From each method, if the edit ends early.
     """
 
-    def __init__(self, data: bytes, where: str) -> None:
+    def __init__(self, data: bytes, context: str) -> None:
         self._data = data
-        self.where = where
+        self.where = context
         self._position = 0
 
     @property

@@ -30,22 +30,24 @@ _DELIMITER: Final = ord(",")
 
 
 @inlined_kernel
-def _order(data, table, prefix, one, other):  # type: ignore[no-untyped-def]
+def _order(data, table, prefix, first, second):  # type: ignore[no-untyped-def]
     """Compare the keys of two entries."""
-    return compare(data, table[one, KEY] - prefix, table[one, KEY_END], data, table[other, KEY] - prefix, table[other, KEY_END])
+    return compare(
+        data, table[first, KEY] - prefix, table[first, KEY_END], data, table[second, KEY] - prefix, table[second, KEY_END]
+    )
 
 
 @inlined_kernel
-def _is_before(data, table, tags, prefix, runs, one, other):  # type: ignore[no-untyped-def]
-    """Return whether the next entry of ``one`` precedes the next entry of ``other``: by key, then the newest first."""
-    left = runs[one, NEXT]
-    right = runs[other, NEXT]
-    order = _order(data, table, prefix, left, right)
+def _is_before(data, table, tags, prefix, runs, first, second):  # type: ignore[no-untyped-def]
+    """Return whether the next entry of ``first`` precedes the next entry of ``second``: by key, then the newest first."""
+    entry = runs[first, NEXT]
+    entry_of_second = runs[second, NEXT]
+    order = _order(data, table, prefix, entry, entry_of_second)
     if order != 0:
         return order < 0
-    if tags[left] != tags[right]:
-        return tags[left] > tags[right]
-    return one < other
+    if tags[entry] != tags[entry_of_second]:
+        return tags[entry] > tags[entry_of_second]
+    return first < second
 
 
 @kernel
@@ -88,9 +90,9 @@ def _stretch_end(data, table, tags, prefix, runs, heap, size):  # type: ignore[n
     second = heap[1]
     if size > 2 and _is_before(data, table, tags, prefix, runs, heap[2], second):
         second = heap[2]
-    other = runs[second, NEXT]
+    head = runs[second, NEXT]
     step = np.int64(1)
-    while at < end and _order(data, table, prefix, at, other) < 0:
+    while at < end and _order(data, table, prefix, at, head) < 0:
         at += step
         step *= 2
     # The entry in front of the last step precedes, the one that it reached does not
@@ -98,7 +100,7 @@ def _stretch_end(data, table, tags, prefix, runs, heap, size):  # type: ignore[n
     high = min(at, end)
     while low < high:
         middle = (low + high) >> 1
-        if _order(data, table, prefix, middle, other) < 0:
+        if _order(data, table, prefix, middle, head) < 0:
             low = middle + 1
         else:
             high = middle

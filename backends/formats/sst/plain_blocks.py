@@ -36,14 +36,14 @@ def read_varint(data: bytes) -> int:
     return value
 
 
-def block_entries(content: bytes, where: str) -> Iterator[tuple[bytes, bytes]]:
+def block_entries(content: bytes, context: str) -> Iterator[tuple[bytes, bytes]]:
     """Yield the entries of a block: keys and values.
 
     Parameters
     ----------
     content
         The decompressed block.
-    where
+    context
         The table, for messages.
 
     Raises
@@ -51,18 +51,18 @@ def block_entries(content: bytes, where: str) -> Iterator[tuple[bytes, bytes]]:
     CorruptSnapshotError
         If the block is damaged.
     """
-    end, at, key = _entries_end(content, where), 0, b""
+    end, at, key = _entries_end(content, context), 0, b""
     restarts = _restarts(content, end)
-    if not restarts or restarts[0] or any(one >= other for one, other in pairwise(restarts)):
-        raise _damaged(where)
-    left = set(restarts)
+    if not restarts or restarts[0] or any(start >= next_start for start, next_start in pairwise(restarts)):
+        raise _damaged(context)
+    restarts_left = set(restarts)
     while at < end:
         start, sizes = at, []
         for _ in range(3):
             value = shift = 0
             while True:
                 if at >= end or shift > 28:
-                    raise _damaged(where)
+                    raise _damaged(context)
                 byte = content[at]
                 value |= (byte & 0x7F) << shift
                 shift, at = shift + 7, at + 1
@@ -70,14 +70,14 @@ def block_entries(content: bytes, where: str) -> Iterator[tuple[bytes, bytes]]:
                     break
             sizes.append(value)
         shared, unshared, length = sizes
-        if shared > len(key) or at + unshared + length > end or (start in left and shared):
-            raise _damaged(where)
-        left.discard(start)
+        if shared > len(key) or at + unshared + length > end or (start in restarts_left and shared):
+            raise _damaged(context)
+        restarts_left.discard(start)
         key = key[:shared] + content[at : at + unshared]
         at += unshared + length
         yield key, content[at - length : at]
-    if left - {0}:
-        raise _damaged(where)
+    if restarts_left - {0}:
+        raise _damaged(context)
 
 
 def _restarts(content: bytes, entries_end: int) -> list[int]:
@@ -86,7 +86,7 @@ def _restarts(content: bytes, entries_end: int) -> list[int]:
     return [int.from_bytes(content[at : at + 4], "little") for at in range(entries_end, entries_end + 4 * count, 4)]
 
 
-def _entries_end(content: bytes, where: str) -> int:
+def _entries_end(content: bytes, context: str) -> int:
     """Return where the entries end: before the index of hashes, if there is one, the restarts, and the number of restarts."""
     packed = int.from_bytes(content[-4:], "little")
     end = len(content) - 4
@@ -94,12 +94,12 @@ def _entries_end(content: bytes, where: str) -> int:
         end -= 2 + int.from_bytes(content[max(0, end - 2) : max(0, end)], "little")
     end -= 4 * (packed & ~_HASHED)
     if len(content) < 4 or end < 0:
-        raise _damaged(where)
+        raise _damaged(context)
     return end
 
 
-def _damaged(where: str) -> CorruptSnapshotError:
-    return CorruptSnapshotError(f"{where}: the entries of a block are damaged")
+def _damaged(context: str) -> CorruptSnapshotError:
+    return CorruptSnapshotError(f"{context}: the entries of a block are damaged")
 
 
 def entries_block(entries: Iterable[tuple[bytes, bytes]], interval: int = 1) -> bytes:

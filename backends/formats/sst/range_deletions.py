@@ -25,7 +25,7 @@ class Deletion(NamedTuple):
 def fragments(deletions: Iterable[Deletion]) -> list[Deletion]:
     """Return the newest deletion of each key: deletions that do not overlap, in the order of their keys."""
     waiting = sorted(deletions, reverse=True)
-    found: list[Deletion] = []
+    deletions_in_order: list[Deletion] = []
     active: list[tuple[int, bytes]] = []  # the negated sequence number, and the end
     at = b""
     while waiting or active:
@@ -41,12 +41,12 @@ def fragments(deletions: Iterable[Deletion]) -> list[Deletion]:
         sequence, end = -active[0][0], active[0][1]
         if waiting:
             end = min(end, waiting[-1].begin)
-        if found and found[-1].end == at and found[-1].sequence == sequence:
-            found[-1] = found[-1]._replace(end=end)
+        if deletions_in_order and deletions_in_order[-1].end == at and deletions_in_order[-1].sequence == sequence:
+            deletions_in_order[-1] = deletions_in_order[-1]._replace(end=end)
         else:
-            found.append(Deletion(at, end, sequence))
+            deletions_in_order.append(Deletion(at, end, sequence))
         at = end
-    return found
+    return deletions_in_order
 
 
 def within(parts: Sequence[Deletion], lower: bytes, upper: bytes) -> Sequence[Deletion]:

@@ -43,9 +43,9 @@ def runs_of(files: Iterable[TableFile], lower: bytes, upper: bytes) -> list[list
 
     A level is one run. Tables of level 0 overlap and become several runs. Sequence numbers decide which entry is newer.
     """
-    wanted = [file for file in files if first_key(file) < upper and last_key(file) >= lower]
-    levels = sorted({file.level for file in wanted})
-    return [run for level in levels for run in _disjoint(file for file in wanted if file.level == level)]
+    files_in_range = [file for file in files if first_key(file) < upper and last_key(file) >= lower]
+    levels = sorted({file.level for file in files_in_range})
+    return [run for level in levels for run in _disjoint(file for file in files_in_range if file.level == level)]
 
 
 def _order(internal_key: bytes) -> tuple[bytes, int]:
@@ -224,7 +224,7 @@ class RunScan:
 
     def pieces(self, upper: Bound) -> list[Piece]:
         """Return the blocks that may have keys before ``upper``, in order, from the key on that the run has reached."""
-        found = []
+        pieces = []
         for number in range(self._at, len(self._files)):
             if first_key(self._files[number]) >= upper.key:
                 break
@@ -232,8 +232,8 @@ class RunScan:
             first = self._first if number == self._at else 0
             bounded_from, behind = scan.table.blocks_before(scan.blocks, upper)
             behind = max(first, behind)
-            found.append(Piece(scan, first, behind, bounded_from, scan.raw(first, behind) if first < behind else None))
-        return found
+            pieces.append(Piece(scan, first, behind, bounded_from, scan.raw(first, behind) if first < behind else None))
+        return pieces
 
     def _scan(self, number: int) -> TableScan:
         if number not in self._scans:

@@ -140,12 +140,12 @@ class Table:
         If it has another format or an unsupported feature.
     """
 
-    def __init__(self, stream: StateStream, file: TableFile, where: str, *, needs_index: bool = False) -> None:
+    def __init__(self, stream: StateStream, file: TableFile, context: str, *, needs_index: bool = False) -> None:
         self.stream = stream
         self.file = file
-        self.where = where
+        self.where = context
         if stream.size < FOOTER:
-            raise CorruptSnapshotError(f"{where}: {stream.size} bytes are too few for a table")
+            raise CorruptSnapshotError(f"{context}: {stream.size} bytes are too few for a table")
         usual = max(_REMOTE_TAIL, needs_index * stream.size // _WITH_INDEX) if stream.is_remote else _TAIL
         size = min(stream.size, usual)
         self.tail_begin = stream.size - size
@@ -205,14 +205,14 @@ class Table:
         """The sequence number of all entries, if the table was ingested; else -1 (RocksDB: ``GetGlobalSequenceNumber``)."""
         stored = self.properties.get(b"rocksdb.external_sst_file.version", b"")
         version = int.from_bytes(stored, "little")
-        own = int.from_bytes(self.properties.get(b"rocksdb.external_sst_file.global_seqno", b""), "little")
+        global_sequence = int.from_bytes(self.properties.get(b"rocksdb.external_sst_file.global_seqno", b""), "little")
         if version < 2:
             if b"rocksdb.external_sst_file.global_seqno" in self.properties or version != len(stored[:1]):
                 raise CorruptSnapshotError(f"{self.where}: its properties of ingested tables contradict each other")
             return -1
         largest = self.file.sequences[1]
-        if own not in (0, largest):
-            raise CorruptSnapshotError(f"{self.where}: it has the sequence number {own}, the manifest says {largest}")
+        if global_sequence not in (0, largest):
+            raise CorruptSnapshotError(f"{self.where}: it has the sequence number {global_sequence}, the manifest says {largest}")
         return largest
 
     @property
@@ -270,7 +270,7 @@ class Table:
     @cached_property
     def deletions(self) -> list[Deletion]:
         """The range deletions within the keys of the table, as fragments that don't overlap."""
-        found = []
+        deletions = []
         for key, end in self.stored_deletions:
             if len(key) < k.TAG_BYTES or key[-k.TAG_BYTES] != k.RANGE_DELETION:
                 raise CorruptSnapshotError(f"{self.where}: its range deletions include an entry of another type")
@@ -279,8 +279,8 @@ class Table:
             sequence = tag >> 8 if self.sequence < 0 else self.sequence
             self.check_sequences(sequence, sequence)
             if begin < end:
-                found.append(Deletion(begin, end, sequence))
-        return fragments(found)
+                deletions.append(Deletion(begin, end, sequence))
+        return fragments(deletions)
 
     @cached_property
     def stored_deletions(self) -> list[tuple[bytes, bytes]]:
@@ -346,7 +346,7 @@ class Table:
             raise CorruptSnapshotError(f"{self.where}: its properties have {handle[1]} bytes")
         return dict(self._sorted(handle, "properties"))
 
-    def _sorted(self, handle: tuple[int, int], what: str) -> list[tuple[bytes, bytes]]:
+    def _sorted(self, handle: tuple[int, int], title: str) -> list[tuple[bytes, bytes]]:
         """Return the entries of a block of metadata, which RocksDB looks up by binary search.
 
         Raises
@@ -355,15 +355,17 @@ class Table:
             If they are not in order.
         """
         entries = list(block_entries(self.plain_block(handle), self.where))
-        if any(one >= other for (one, _), (other, _) in pairwise(entries)):
-            raise CorruptSnapshotError(f"{self.where}: its {what} are not in order")
+        if any(key >= next_key for (key, _), (next_key, _) in pairwise(entries)):
+            raise CorruptSnapshotError(f"{self.where}: its {title} are not in order")
         return entries
 
     def _check_meta(self) -> None:
         """Refuse unsupported features, and names of blocks that are exchanged."""
         properties = self.properties
         places = sorted(self._meta.values())
-        if _COUNT not in properties or any(one[0] + one[1] + TRAILER > other[0] for one, other in pairwise(places)):
+        if _COUNT not in properties or any(
+            place[0] + place[1] + TRAILER > next_place[0] for place, next_place in pairwise(places)
+        ):
             raise CorruptSnapshotError(f"{self.where}: the names of its blocks are damaged: a block has the name of another one")
         comparator = properties.get(b"rocksdb.comparator", COMPARATOR)
         merge_operator = properties.get(b"rocksdb.merge.operator", b"")
@@ -388,8 +390,8 @@ class Table:
         if self._index_type not in (_BINARY, _HASH, _PARTITIONED, _WITH_FIRST_KEY):
             raise self._unsupported(f"its index is of the unknown type {self._index_type}")
 
-    def _unsupported(self, what: str) -> UnsupportedFormatError:
-        return UnsupportedFormatError(f"{self.where}: {what}; write a canonical savepoint")
+    def _unsupported(self, feature: str) -> UnsupportedFormatError:
+        return UnsupportedFormatError(f"{self.where}: {feature}; write a canonical savepoint")
 
     @cached_property
     def _index(self) -> tuple[Bytes, int]:
@@ -520,8 +522,8 @@ class Table:
 
 def unsupported_order(comparator: bytes) -> str:
     """Return the problem of keys that a comparator orders, for messages."""
-    what = "have user-defined timestamps" if comparator.endswith(b".u64ts") else "are not in the order of their bytes"
-    return f"keys {what} (comparator {_text(comparator)})"
+    order = "have user-defined timestamps" if comparator.endswith(b".u64ts") else "are not in the order of their bytes"
+    return f"keys {order} (comparator {_text(comparator)})"
 
 
 def _text(name: bytes) -> str:

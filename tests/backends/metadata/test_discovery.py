@@ -111,13 +111,13 @@ def test_metadata_is_read_again_if_its_time_changes(tmp_path: Path) -> None:
     known = find_snapshots(tmp_path).snapshots
     metadata.write_bytes(b"damaged")
     os.utime(metadata, (5, 5))
-    assert find_snapshots(tmp_path, known=known).snapshots == known
+    assert find_snapshots(tmp_path, read_before=known).snapshots == known
     os.utime(metadata, (6, 6))
-    [damaged] = find_snapshots(tmp_path, known=known).snapshots
+    [damaged] = find_snapshots(tmp_path, read_before=known).snapshots
     assert damaged.is_complete is False
     metadata.write_bytes((SAVEPOINT / "_metadata").read_bytes())
     os.utime(metadata, (6, 6))
-    assert [s.is_complete for s in find_snapshots(tmp_path, known=[damaged]).snapshots] == [None]
+    assert [s.is_complete for s in find_snapshots(tmp_path, read_before=[damaged]).snapshots] == [None]
 
 
 def test_directories_that_are_too_deep_are_named(tmp_path: Path) -> None:
