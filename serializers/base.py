@@ -165,10 +165,10 @@ class TypeSerializerSnapshot(ABC):
         new
             The serializer of the restored job, or its snapshot.
         """
-        wanted = new.snapshot() if isinstance(new, TypeSerializer) else new
-        if not self.continues_as(wanted):
-            return SchemaCompatibility.incompatible(f"{self.class_name} was written, {wanted.class_name} is required")
-        return self._resolve(wanted)
+        new_snapshot = new.snapshot() if isinstance(new, TypeSerializer) else new
+        if not self.continues_as(new_snapshot):
+            return SchemaCompatibility.incompatible(f"{self.class_name} was written, {new_snapshot.class_name} is required")
+        return self._resolve(new_snapshot)
 
     def continues_as(self, new: TypeSerializerSnapshot) -> bool:
         """Check if ``new`` has the same class, or a class that Flink has renamed it to."""
@@ -379,17 +379,17 @@ def read_versioned_snapshot(source: DataInput) -> TypeSerializerSnapshot:
 def _read_foreign(reader: SnapshotReader, class_name: str, version: int, source: DataInput) -> TypeSerializerSnapshot:
     """Read a snapshot with a user class; an error of that class makes the snapshot an unknown one."""
     start = source.position
-    where = f"{source.source}, offset {start}: serializer snapshot {class_name}"
+    context = f"{source.source}, offset {start}: serializer snapshot {class_name}"
     culprit = qualified_name(reader if isinstance(reader, type) else type(reader)) + ".read"
     try:
         snapshot = reader.read(class_name, version, source)
     except StateProcessorError:
         raise
     except Exception as error:
-        raise UnknownSerializerError(message_of(where, culprit, error)) from error
+        raise UnknownSerializerError(message_of(context, culprit, error)) from error
     if not isinstance(snapshot, TypeSerializerSnapshot):
-        found = TypeError(f"{type(snapshot).__name__} was returned, TypeSerializerSnapshot is expected")
-        raise UnknownSerializerError(message_of(where, culprit, found)) from found
+        type_error = TypeError(f"{type(snapshot).__name__} was returned, TypeSerializerSnapshot is expected")
+        raise UnknownSerializerError(message_of(context, culprit, type_error)) from type_error
     return snapshot
 
 

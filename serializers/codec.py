@@ -195,9 +195,9 @@ class Codec(ABC):
         By default the rule of :meth:`hash_encoded`.
         """
         if self.length >= 0 and value is not None:
-            found = self.hash_encoded(lambda: np.frombuffer(self.serialize(value), dtype=np.uint8).reshape(1, self.length))
-            if found is not None:
-                return int(found[0])
+            hash_codes = self.hash_encoded(lambda: np.frombuffer(self.serialize(value), dtype=np.uint8).reshape(1, self.length))
+            if hash_codes is not None:
+                return int(hash_codes[0])
         raise UnsupportedFormatError(f"the hashCode of {self} is not known: keys of this type can't be assigned to key groups")
 
     def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes | None:

@@ -82,8 +82,8 @@ def begin_task(door: Door) -> None:
 
 def text_name(argument: str) -> str:
     """Return the name of an option of a data source, in camel case."""
-    first, *others = argument.split("_")
-    return _TEXT_NAMES.get(argument) or first + "".join(map(str.capitalize, others))
+    first, *words = argument.split("_")
+    return _TEXT_NAMES.get(argument) or first + "".join(map(str.capitalize, words))
 
 
 def flag_name(argument: str) -> str:
@@ -149,7 +149,7 @@ def _operand(value: Any) -> str:
     if isinstance(value, bool):
         return ""
     if isinstance(value, Mapping):
-        return " ".join(f"{_quoted(str(name))}={_quoted(str(given))}" for name, given in value.items())
+        return " ".join(f"{_quoted(str(name))}={_quoted(str(entry))}" for name, entry in value.items())
     if isinstance(value, (list, tuple)):
         return " ".join(_quoted(str(v)) for v in value)
     return _quoted(str(value))

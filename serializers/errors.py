@@ -136,8 +136,8 @@ def why_unwritable(problem: Exception, expected: object, value: object) -> str:
     """
     if isinstance(problem, StateProcessorError):
         return str(problem)
-    found = f"expected a value of {expected}, found {'null' if value is None else f'one of type {type(value).__name__}'}"
-    return f"{found} ({problem})" if isinstance(problem, (ValueError, ArithmeticError)) else found
+    mismatch = f"expected a value of {expected}, found {'null' if value is None else f'one of type {type(value).__name__}'}"
+    return f"{mismatch} ({problem})" if isinstance(problem, (ValueError, ArithmeticError)) else mismatch
 
 
 class NotCompilableError(Exception):

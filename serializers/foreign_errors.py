@@ -10,12 +10,12 @@ from state_processor.serializers.errors import CorruptSnapshotError, ForeignCode
 
 
 @contextmanager
-def foreign_errors(what: str | Callable[[], str], kind: type[StateProcessorError] = CorruptSnapshotError) -> Iterator[None]:
+def foreign_errors(context: str | Callable[[], str], kind: type[StateProcessorError] = CorruptSnapshotError) -> Iterator[None]:
     """Convert errors of other libraries in the block to ``kind``; errors of this library pass.
 
     Parameters
     ----------
-    what
+    context
         Description of the data, for the message: operator, state, file, offset. A function is called only if an error occurs.
     kind
         The class of the error.
@@ -25,7 +25,7 @@ def foreign_errors(what: str | Callable[[], str], kind: type[StateProcessorError
     except StateProcessorError:
         raise
     except Exception as error:
-        place = what if isinstance(what, str) else what()
+        place = context if isinstance(context, str) else context()
         raise kind(f"{place}: {describe(error)}") from error
 
 
@@ -54,13 +54,13 @@ _BASES: Final = f"{_OWN}serializers.base"
 
 @contextmanager
 def third_party_errors(
-    where: str | Callable[[], str], kind: type[StateProcessorError] = ForeignCodeError, parts: Iterable[Any] = ()
+    context: str | Callable[[], str], kind: type[StateProcessorError] = ForeignCodeError, parts: Iterable[Any] = ()
 ) -> Iterator[None]:
     """Convert errors of users' serializers and snapshots in the block to ``kind``; other errors pass.
 
     Parameters
     ----------
-    where
+    context
         Operator and state, for the message. A function is called only if an error occurs.
     kind
         The class of the error.
@@ -76,12 +76,12 @@ def third_party_errors(
         culprit = culprit_of(error) or next(foreign_classes(parts), None)
         if culprit is None:
             raise
-        raise kind(message_of(where if isinstance(where, str) else where(), culprit, error)) from error
+        raise kind(message_of(context if isinstance(context, str) else context(), culprit, error)) from error
 
 
-def message_of(where: str, culprit: str, error: BaseException) -> str:
+def message_of(context: str, culprit: str, error: BaseException) -> str:
     """Return the message about an error of code outside this package."""
-    return f"{where}: {culprit} failed with {describe(error)}.\nThis code is not part of state-processor: correct it."
+    return f"{context}: {culprit} failed with {describe(error)}.\nThis code is not part of state-processor: correct it."
 
 
 def foreign_classes(parts: Iterable[Any]) -> Iterator[str]:
@@ -108,12 +108,12 @@ def _is_foreign(kind: type) -> bool:
 
 def culprit_of(error: BaseException) -> str | None:
     """Return the method in the traceback that is the innermost one of a foreign serializer or snapshot."""
-    found, step = None, error.__traceback__
+    culprit, step = None, error.__traceback__
     while step is not None:
         frame = step.tb_frame
         owner = frame.f_locals.get("self", frame.f_locals.get("cls"))
         kind = owner if isinstance(owner, type) else type(owner)
         if _is_foreign(kind) and not frame.f_globals.get("__name__", "").startswith(_OWN):
-            found = f"{qualified_name(kind)}.{frame.f_code.co_name}"
+            culprit = f"{qualified_name(kind)}.{frame.f_code.co_name}"
         step = step.tb_next
-    return found
+    return culprit

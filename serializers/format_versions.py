@@ -68,15 +68,15 @@ class FormatVersions:
             If the version is unknown. The message names the Flink that probably wrote it.
         """
         if version not in self.since:
-            found = f"{source}, offset {offset}: version {version} of {self.what} is not known"
-            raise error(f"{found}, only {self.listed}.\n{self._probable_cause(version, flink_major)}")
+            problem = f"{source}, offset {offset}: version {version} of {self.what} is not known"
+            raise error(f"{problem}, only {self.listed}.\n{self._probable_cause(version, flink_major)}")
 
     @property
     def listed(self) -> str:
         """The versions as text: ``3 (Flink 1.11) and 4 (Flink 2.4)``."""
-        known = sorted(self.since.items())
-        *others, last = (f"{version} ({self.writer} {first})" if first else f"{version}" for version, first in known)
-        return f"{', '.join(others)} and {last}" if others else last
+        by_version = sorted(self.since.items())
+        *earlier, last = (f"{version} ({self.writer} {first})" if first else f"{version}" for version, first in by_version)
+        return f"{', '.join(earlier)} and {last}" if earlier else last
 
     def _probable_cause(self, version: int, flink_major: int | None) -> str:
         if self.writer != FLINK:
@@ -96,8 +96,8 @@ class FormatVersions:
         first = self.since[min(self.since)]
         if version < min(self.since) and first:
             return f"A {self.writer} before {first} wrote it, or the bytes are damaged: {self.advice}."
-        other = "A later" if version > max(self.since) else "Another"
-        return f"{other} {self.writer} probably wrote it (install a newer state-processor), or the bytes are damaged."
+        which = "A later" if version > max(self.since) else "Another"
+        return f"{which} {self.writer} probably wrote it (install a newer state-processor), or the bytes are damaged."
 
 
 def release_of(flink: str) -> Release:

@@ -40,4 +40,6 @@ def _finite(digits: str) -> float:
 
 def json_text_of(value: Any) -> str:
     """Return a value as JSON. Bytes are hexadecimal digits; values of types that JSON lacks are their text."""
-    return json.dumps(value, ensure_ascii=False, default=lambda other: other.hex() if isinstance(other, bytes) else str(other))
+    return json.dumps(
+        value, ensure_ascii=False, default=lambda unknown: unknown.hex() if isinstance(unknown, bytes) else str(unknown)
+    )

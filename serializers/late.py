@@ -81,8 +81,8 @@ def imported_class(module: str, name: str) -> Any:
     name
         The class.
     """
-    found = sys.modules.get(f"state_processor.serializers.{module}")
-    return () if found is None else getattr(found, name)
+    loaded = sys.modules.get(f"state_processor.serializers.{module}")
+    return () if loaded is None else getattr(loaded, name)
 
 
 class LateModule(ModuleType):

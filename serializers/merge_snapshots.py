@@ -20,57 +20,61 @@ class _DifferError(Exception):
     """Two snapshots differ in more than subclasses of POJOs."""
 
 
-def merged(one: TypeSerializerSnapshot, other: TypeSerializerSnapshot) -> TypeSerializerSnapshot | None:
+def merged(first: TypeSerializerSnapshot, second: TypeSerializerSnapshot) -> TypeSerializerSnapshot | None:
     """Return the snapshot that describes the values of two; ``None`` if they differ in more than subclasses of POJOs."""
     try:
-        return zip_types(one, other, _merged_pair)
+        return zip_types(first, second, _merged_pair)
     except _DifferError:
         return None
 
 
-def _merged_pair(one: TypeSerializerSnapshot, other: TypeSerializerSnapshot) -> TypeSerializerSnapshot | None:
+def _merged_pair(first: TypeSerializerSnapshot, second: TypeSerializerSnapshot) -> TypeSerializerSnapshot | None:
     """Return the merged snapshot of a pair; ``None`` if it follows from the pairs inside."""
-    if one.to_bytes() == other.to_bytes():
-        return one
-    if isinstance(one, PojoSerializerSnapshot) and isinstance(other, PojoSerializerSnapshot):
-        return _merged_pojos(one, other)
-    of_one, of_other = one.named_children, other.named_children
-    if len(of_one) != len(of_other) or one.with_children([s for _, s in of_other]).to_bytes() != other.to_bytes():
+    if first.to_bytes() == second.to_bytes():
+        return first
+    if isinstance(first, PojoSerializerSnapshot) and isinstance(second, PojoSerializerSnapshot):
+        return _merged_pojos(first, second)
+    of_one, of_other = first.named_children, second.named_children
+    if len(of_one) != len(of_other) or first.with_children([s for _, s in of_other]).to_bytes() != second.to_bytes():
         raise _DifferError
     return None
 
 
-def _merged_pojos(one: PojoSerializerSnapshot, other: PojoSerializerSnapshot) -> PojoSerializerSnapshot:
-    fields = [[replace(f, snapshot=None) for f in of.fields] for of in (one, other)]
-    registered = [[s.class_name for s in of.registered] for of in (one, other)]
-    same_class = (one.class_name, one.version, one.pojo_class) == (other.class_name, other.version, other.pojo_class)
+def _merged_pojos(first: PojoSerializerSnapshot, second: PojoSerializerSnapshot) -> PojoSerializerSnapshot:
+    fields = [[replace(f, snapshot=None) for f in of.fields] for of in (first, second)]
+    registered = [[s.class_name for s in of.registered] for of in (first, second)]
+    same_class = (first.class_name, first.version, first.pojo_class) == (second.class_name, second.version, second.pojo_class)
     if not same_class or fields[0] != fields[1] or registered[0] != registered[1]:
         raise _DifferError
     return PojoSerializerSnapshot(
-        one.class_name,
-        one.pojo_class,
-        [replace(a, snapshot=_merged_optional(a.snapshot, b.snapshot)) for a, b in zip(one.fields, other.fields, strict=True)],
-        _merged_subclasses(one.registered, other.registered),
-        _merged_subclasses(one.unregistered, other.unregistered),
-        one.version,
+        first.class_name,
+        first.pojo_class,
+        [replace(a, snapshot=_merged_optional(a.snapshot, b.snapshot)) for a, b in zip(first.fields, second.fields, strict=True)],
+        _merged_subclasses(first.registered, second.registered),
+        _merged_subclasses(first.unregistered, second.unregistered),
+        first.version,
     )
 
 
-def _merged_optional(one: TypeSerializerSnapshot | None, other: TypeSerializerSnapshot | None) -> TypeSerializerSnapshot | None:
-    if one is None or other is None:
-        if one is not other:
+def _merged_optional(
+    first: TypeSerializerSnapshot | None, second: TypeSerializerSnapshot | None
+) -> TypeSerializerSnapshot | None:
+    if first is None or second is None:
+        if first is not second:
             raise _DifferError
         return None
-    return zip_types(one, other, _merged_pair)
+    return zip_types(first, second, _merged_pair)
 
 
-def _merged_subclasses(one: Sequence[SubclassSnapshot], other: Sequence[SubclassSnapshot]) -> list[SubclassSnapshot]:
+def _merged_subclasses(first: Sequence[SubclassSnapshot], second: Sequence[SubclassSnapshot]) -> list[SubclassSnapshot]:
     """Return the entries of both, the first's in front."""
-    found = {s.class_name: s for s in one}
-    for subclass in other:
-        known = found.get(subclass.class_name)
-        if known is None or known.is_absent:
-            found[subclass.class_name] = subclass
+    by_class = {s.class_name: s for s in first}
+    for subclass in second:
+        subclass_of_first = by_class.get(subclass.class_name)
+        if subclass_of_first is None or subclass_of_first.is_absent:
+            by_class[subclass.class_name] = subclass
         elif not subclass.is_absent:
-            found[subclass.class_name] = replace(known, snapshot=_merged_optional(known.snapshot, subclass.snapshot))
-    return list(found.values())
+            by_class[subclass.class_name] = replace(
+                subclass_of_first, snapshot=_merged_optional(subclass_of_first.snapshot, subclass.snapshot)
+            )
+    return list(by_class.values())

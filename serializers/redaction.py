@@ -41,8 +41,8 @@ def without_values(text: str, settings: Mapping[str, Any]) -> str:
 
 def redacted_repr(instance: Any) -> str:
     """Return the ``repr`` of a dataclass without secrets of URLs; assign this function to ``__repr__``."""
-    shown = ", ".join(f"{field.name}={getattr(instance, field.name)!r}" for field in fields(instance) if field.repr)
-    return redacted(f"{type(instance).__qualname__}({shown})")
+    settings = ", ".join(f"{field.name}={getattr(instance, field.name)!r}" for field in fields(instance) if field.repr)
+    return redacted(f"{type(instance).__qualname__}({settings})")
 
 
 def _redacted_url(url: re.Match[str]) -> str:
@@ -57,5 +57,5 @@ def _redacted_url(url: re.Match[str]) -> str:
 
 
 def _redacted_setting(setting: re.Match[str]) -> str:
-    shown = setting["value"] if setting["name"] in _HARMLESS or not setting["value"] else _HIDDEN
-    return f"{setting['before']}{setting['name']}={shown}"
+    text = setting["value"] if setting["name"] in _HARMLESS or not setting["value"] else _HIDDEN
+    return f"{setting['before']}{setting['name']}={text}"

@@ -150,14 +150,14 @@ def find_snapshot_class(class_name: str, version: int, source: DataInput, offset
     """
     _load_entry_points()
     users = current_registrations().snapshots.get(class_name)
-    found = users or _of_flink(class_name)
-    if found is None and version == ADAPTER_VERSION:
+    reader = users or _of_flink(class_name)
+    if reader is None and version == ADAPTER_VERSION:
         raise UnknownSerializerError(
             f"{source.source}, offset {offset}: the serializer snapshot {class_name} has its serializer as a Java object, and "
             f"fields that are not known. Register a reader for it with {registering('register_snapshot()')}; if the class is "
             "from before Flink 1.7, you can restore the savepoint with Flink 1.7 to 1.16 instead, and take another one."
         )
-    if found is None:
+    if reader is None:
         raise UnknownSerializerError(
             f"{source.source}, offset {offset}: the serializer snapshot {class_name} (version {version}) is unknown, and "
             "Flink gives it no length to step over. Register a reader for it with "
@@ -165,9 +165,9 @@ def find_snapshot_class(class_name: str, version: int, source: DataInput, offset
             "needs a subclass of SimpleTypeSerializerSnapshot only."
             + "".join(f"\nThe entry point {problem}." for problem in _FAILED[:1])
         )
-    known = SNAPSHOT_VERSIONS[class_name].own if users is None else _declared(class_name, users, "versions")
-    _check(known, version, source, offset)
-    return found
+    versions = SNAPSHOT_VERSIONS[class_name].own if users is None else _declared(class_name, users, "versions")
+    _check(versions, version, source, offset)
+    return reader
 
 
 def check_outer_version(class_name: str, snapshot: SnapshotReader, version: int, source: DataInput, offset: int) -> None:
@@ -184,15 +184,15 @@ def check_outer_version(class_name: str, snapshot: SnapshotReader, version: int,
         _check(SNAPSHOT_VERSIONS[class_name].outer, version, source, offset)
 
 
-def _declared(what: str, snapshot: SnapshotReader, attribute: str) -> FormatVersions | None:
+def _declared(title: str, snapshot: SnapshotReader, attribute: str) -> FormatVersions | None:
     """Return the versions that a user's snapshot class declares; ``None`` if it leaves the check to its ``read``."""
     versions = getattr(snapshot, attribute, ())
-    return FormatVersions(what, dict.fromkeys(versions, "")) if versions else None
+    return FormatVersions(title, dict.fromkeys(versions, "")) if versions else None
 
 
-def _check(known: FormatVersions | None, version: int, source: DataInput, offset: int) -> None:
-    if known is not None:
-        known.check(version, source.source, offset, source.flink_major, UnknownSerializerError)
+def _check(versions: FormatVersions | None, version: int, source: DataInput, offset: int) -> None:
+    if versions is not None:
+        versions.check(version, source.source, offset, source.flink_major, UnknownSerializerError)
 
 
 def _of_flink(class_name: str) -> SnapshotReader | None:

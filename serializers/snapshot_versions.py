@@ -278,13 +278,13 @@ _BEAM_ROWS: Final[tuple[tuple[str, _Layouts], ...]] = (
 
 def _versions(
     name: str,
-    own: Mapping[int, str],
+    versions: Mapping[int, str],
     outer: Mapping[int, str] | None,
     writer: str = FLINK_WRITER,
     advice: str = _BEFORE_SNAPSHOTS,
 ) -> SnapshotVersions:
     around = None if outer is None else FormatVersions(f"{name}, outer part", outer, advice, writer)
-    return SnapshotVersions(FormatVersions(name, own, advice, writer), around)
+    return SnapshotVersions(FormatVersions(name, versions, advice, writer), around)
 
 
 SNAPSHOT_VERSIONS: Final[dict[str, SnapshotVersions]] = {

@@ -89,7 +89,7 @@ def with_changed_children(tree: T, children: Sequence[Any]) -> T:
     return tree if all(map(operator.is_, children, old)) else cast(T, tree.with_children(children))
 
 
-def zip_types(one: T, other: T, function: Callable[[T, T], T | None]) -> T:
+def zip_types(first: T, second: T, function: Callable[[T, T], T | None]) -> T:
     """Return a tree that is made of the parts at the same places in two trees.
 
     Parameters
@@ -100,13 +100,13 @@ def zip_types(one: T, other: T, function: Callable[[T, T], T | None]) -> T:
         Called with a pair of parts, outer ones first. Returns the part for this place, or ``None`` for the first one with the
         results for the pairs of children. If the numbers of children differ, the first part stays.
     """
-    found = function(one, other)
-    if found is not None:
-        return found
-    pairs = list(zip(one.named_children, other.named_children, strict=False))
-    if len(pairs) != len(tuple(one.named_children)) or len(pairs) != len(tuple(other.named_children)):
-        return one
-    return with_changed_children(one, [zip_types(a, b, function) for (_, a), (_, b) in pairs])
+    result = function(first, second)
+    if result is not None:
+        return result
+    pairs = list(zip(first.named_children, second.named_children, strict=False))
+    if len(pairs) != len(tuple(first.named_children)) or len(pairs) != len(tuple(second.named_children)):
+        return first
+    return with_changed_children(first, [zip_types(a, b, function) for (_, a), (_, b) in pairs])
 
 
 def within_limits(serializer: S) -> S:
@@ -122,11 +122,11 @@ def within_limits(serializer: S) -> S:
     return serializer
 
 
-def _height(serializer: Codec, known: dict[int, int]) -> int:
+def _height(serializer: Codec, heights: dict[int, int]) -> int:
     """Return the number of levels, in one visit of parts that occur in several places."""
-    if id(serializer) not in known:
-        known[id(serializer)] = 1 + max((_height(child, known) for child in serializer.children), default=0)
-    return known[id(serializer)]
+    if id(serializer) not in heights:
+        heights[id(serializer)] = 1 + max((_height(child, heights) for child in serializer.children), default=0)
+    return heights[id(serializer)]
 
 
 def outermost_of(kind: type[S] | tuple[type[S], ...], *parts: Any) -> list[S]:
@@ -143,7 +143,7 @@ def outermost_of(kind: type[S] | tuple[type[S], ...], *parts: Any) -> list[S]:
     """
 
     def found(_: str, part: Codec, inner: Callable[[Codec], list[list[S]]]) -> list[S]:
-        return [part] if isinstance(part, kind) else [one for of_child in inner(part) for one in of_child]
+        return [part] if isinstance(part, kind) else [serializer for of_child in inner(part) for serializer in of_child]
 
     return [one for part in parts for serializer in _serializers(part) for one in fold(serializer, found)]
 
@@ -160,7 +160,7 @@ def transform(part: P, function: Callable[[Codec], Codec]) -> P:
         argument to keep it.
     """
     if isinstance(part, Codec):
-        return cast(P, transform_with_path(cast(Codec, part), lambda _, found: function(found)))
+        return cast(P, transform_with_path(cast(Codec, part), lambda _, inner_part: function(inner_part)))
     if not is_dataclass(part) or isinstance(part, type):
         return part
     old = {field.name: getattr(part, field.name) for field in fields(part)}

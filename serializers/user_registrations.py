@@ -114,8 +114,8 @@ class Registrations:
 
     def _below(self, class_name: str) -> set[str]:
         """Return the subclasses of a POJO, and their subclasses."""
-        own = self.pojo_subclasses.get(class_name, {}).keys()
-        return set(own).union(*(self._below(name) for name in own))
+        subclasses = self.pojo_subclasses.get(class_name, {}).keys()
+        return set(subclasses).union(*(self._below(name) for name in subclasses))
 
     def with_primitive_fields(self, class_name: str, fields: frozenset[str]) -> Registrations:
         """Return a copy with the primitive fields of a POJO."""
@@ -133,20 +133,20 @@ class Registrations:
         """Return a copy with a case class of flink-scala-api."""
         return replace(self, case_classes=_with(self.case_classes, class_name, described))
 
-    def updated(self, other: Registrations) -> Registrations:
-        """Return a copy with the entries of ``other``; these take precedence."""
+    def updated(self, newer: Registrations) -> Registrations:
+        """Return a copy with the entries of ``newer``; these take precedence."""
         subclasses = {
-            parent: {**self.pojo_subclasses.get(parent, {}), **other.pojo_subclasses.get(parent, {})}
-            for parent in {**self.pojo_subclasses, **other.pojo_subclasses}
+            parent: {**self.pojo_subclasses.get(parent, {}), **newer.pojo_subclasses.get(parent, {})}
+            for parent in {**self.pojo_subclasses, **newer.pojo_subclasses}
         }
         return Registrations(
-            {**self.snapshots, **other.snapshots},
-            {**self.kryo_classes, **other.kryo_classes},
+            {**self.snapshots, **newer.snapshots},
+            {**self.kryo_classes, **newer.kryo_classes},
             subclasses,
-            {**self.primitive_fields, **other.primitive_fields},
-            {**self.connectors, **other.connectors},
-            {**self.value_classes, **other.value_classes},
-            {**self.case_classes, **other.case_classes},
+            {**self.primitive_fields, **newer.primitive_fields},
+            {**self.connectors, **newer.connectors},
+            {**self.value_classes, **newer.value_classes},
+            {**self.case_classes, **newer.case_classes},
         )
 
 
@@ -216,11 +216,11 @@ def install(load: Callable[[], Callable[[], None]]) -> None:
     token = _scope.set(Registrations())
     try:
         load()()
-        found = user_registrations()
+        registrations = user_registrations()
     finally:
         _scope.reset(token)
     with _LOCK:
-        _PROCESS.installed = _PROCESS.installed.updated(found)
+        _PROCESS.installed = _PROCESS.installed.updated(registrations)
 
 
 def receive(kryo_classes: Mapping[str, KryoClass]) -> None:

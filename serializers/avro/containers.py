@@ -211,18 +211,20 @@ class AvroUnion(AvroType):
         if value is None:
             return None
         branch, content = self.branch_of(value)
-        shown = self.branches[branch].to_column(content, options)
-        return {self.names[i]: shown if i == branch else None for i in self.others} if self.is_struct else shown
+        column_value = self.branches[branch].to_column(content, options)
+        return {self.names[i]: column_value if i == branch else None for i in self.others} if self.is_struct else column_value
 
     def from_column(self, value: Any) -> Any:
         if value is None or isinstance(value, AvroBranch):
             return value
         if not self.is_struct:
             return self.branches[self.others[0]].from_column(value)
-        given = [i for i in self.others if value.get(self.names[i]) is not None]
-        if len(given) != 1:
-            raise ValueError(f"exactly one of {', '.join(self.names[i] for i in self.others)} can have a value, not {len(given)}")
-        return AvroBranch(given[0], self.branches[given[0]].from_column(value[self.names[given[0]]]))
+        filled = [i for i in self.others if value.get(self.names[i]) is not None]
+        if len(filled) != 1:
+            raise ValueError(
+                f"exactly one of {', '.join(self.names[i] for i in self.others)} can have a value, not {len(filled)}"
+            )
+        return AvroBranch(filled[0], self.branches[filled[0]].from_column(value[self.names[filled[0]]]))
 
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         targets, end = [builder.label() for _ in self.branches], builder.label()
@@ -393,8 +395,8 @@ class AvroReference(AvroType):
         return pa.string()
 
     def to_column(self, value: Any, options: DecodeOptions) -> str:
-        shown = self.record.to_column(value, options)
-        return json.dumps(shown, ensure_ascii=False, default=lambda v: v.hex() if isinstance(v, bytes) else str(v))
+        column_value = self.record.to_column(value, options)
+        return json.dumps(column_value, ensure_ascii=False, default=lambda v: v.hex() if isinstance(v, bytes) else str(v))
 
     def from_column(self, value: Any) -> Any:
         return self.record.from_column(parse_json(value) if isinstance(value, str) else value)

@@ -243,9 +243,9 @@ def _same_type(writer: Any, reader: Any) -> bool:
     return not named or _same_name(writer, reader)
 
 
-def _field(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _field(record: Mapping[str, Any], reader_field: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the written field with the name or an alias of a field of the reader."""
-    for name in (wanted["name"], *wanted.get("aliases", ())):
+    for name in (reader_field["name"], *reader_field.get("aliases", ())):
         for field in record["fields"]:
             if field["name"] == name:
                 return dict(field)

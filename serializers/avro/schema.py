@@ -147,8 +147,8 @@ def _reading(text: str) -> Iterator[None]:
     except RecursionError:
         raise _too_deep(text) from None
     except Exception as problem:  # fastavro checks only some attributes of a schema; others cause errors of any class
-        shown = f"{type(problem).__name__}: {problem}: {text[:200]}".encode("utf-8", "backslashreplace").decode()
-        raise CorruptSnapshotError(f"not an Avro schema: {shown}") from None
+        problem_text = f"{type(problem).__name__}: {problem}: {text[:200]}".encode("utf-8", "backslashreplace").decode()
+        raise CorruptSnapshotError(f"not an Avro schema: {problem_text}") from None
 
 
 def _too_deep(text: str) -> UnsupportedFormatError:
@@ -194,12 +194,12 @@ def _without_invalid_decimals(node: Any) -> Any:
         return [_without_invalid_decimals(n) for n in node]
     if not isinstance(node, dict):
         return node
-    kept = dict(node)
+    plain_schema = dict(node)
     if node.get("logicalType") == "decimal":
         precision, scale = node.get("precision"), node.get("scale", 0)
         if not (isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision and precision):
-            del kept["logicalType"]
+            del plain_schema["logicalType"]
     for key in ("type", "items", "values", "fields"):
-        if key in kept:
-            kept[key] = _without_invalid_decimals(kept[key])
-    return kept
+        if key in plain_schema:
+            plain_schema[key] = _without_invalid_decimals(plain_schema[key])
+    return plain_schema

@@ -52,11 +52,11 @@ def to_gregorian(day: int) -> int | None:
     """Return the day of the Gregorian calendar with the year, month and day that Java shows; ``None`` if it does not exist."""
     if day >= FIRST_GREGORIAN_DAY:
         return day
-    shown = java_date(day)
-    return shown.epoch_day if shown.is_valid else None
+    gregorian = java_date(day)
+    return gregorian.epoch_day if gregorian.is_valid else None
 
 
-def java_day(shown: LocalDate) -> int:
+def java_day(date_shown: LocalDate) -> int:
     """Return the days since 1970 of the day that Java shows with this year, month and day.
 
     Raises
@@ -64,14 +64,14 @@ def java_day(shown: LocalDate) -> int:
     ValueError
         If Java's calendar lacks the day.
     """
-    day = shown.epoch_day
+    day = date_shown.epoch_day
     if day >= FIRST_GREGORIAN_DAY:
         return day
     if day > LAST_JULIAN_DAY:
-        raise ValueError(f"{shown} can't be stored: {NO_SUCH_DAY}")
-    year = shown.year - (shown.month <= 2)
+        raise ValueError(f"{date_shown} can't be stored: {NO_SUCH_DAY}")
+    year = date_shown.year - (date_shown.month <= 2)
     era, of_era = divmod(year, 4)
-    of_year = (153 * (shown.month - 3 if shown.month > 2 else shown.month + 9) + 2) // 5 + shown.day - 1
+    of_year = (153 * (date_shown.month - 3 if date_shown.month > 2 else date_shown.month + 9) + 2) // 5 + date_shown.day - 1
     return era * YEARS_4 + of_era * 365 + of_year - JULIAN_SHIFT
 
 
@@ -91,10 +91,10 @@ class JavaZone:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        found = _transitions(name)
-        self._begins = [begin for begin, _ in found]
-        self._local_begins = [_BEGINNING, *(begin + offset for begin, offset in found[1:])]
-        self._offsets = [offset for _, offset in found]
+        transitions = _transitions(name)
+        self._begins = [begin for begin, _ in transitions]
+        self._local_begins = [_BEGINNING, *(begin + offset for begin, offset in transitions[1:])]
+        self._offsets = [offset for _, offset in transitions]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, JavaZone) and self.name == other.name
@@ -126,7 +126,7 @@ class JavaZone:
         """Return the point in time of a local time. A local time that clocks skip moves forward, as in Java."""
         return local - self.offset_of_local(local)
 
-    def start_of(self, shown: LocalDate) -> int:
+    def start_of(self, date_shown: LocalDate) -> int:
         """Return the milliseconds that ``java.sql.Date.valueOf`` computes for a day.
 
         Raises
@@ -134,10 +134,10 @@ class JavaZone:
         ValueError
             If Java's calendar lacks the day, or clocks in the zone skip all of it.
         """
-        day = java_day(shown)
+        day = java_day(date_shown)
         millis = self.utc(day * MILLIS_OF_DAY)
         if self.local(millis) // MILLIS_OF_DAY != day:
-            raise ValueError(f"{shown} can't be stored: clocks in {self.name} skip the day")
+            raise ValueError(f"{date_shown} can't be stored: clocks in {self.name} skip the day")
         return millis
 
     def table(self) -> bytes:
@@ -168,19 +168,19 @@ def _transitions(name: str) -> list[tuple[int, int]]:
     if isinstance(zone, timezone):
         return [(_BEGINNING, offset(0))]
     standard = min(offset(_LAST_RULE + day * _DAY) for day in range(0, 366, 5))
-    found = [(_BEGINNING, standard)]
+    transitions = [(_BEGINNING, standard)]
     if offset(_FIRST_TRANSITION) != standard:
-        found.append((_FIRST_TRANSITION * 1000, offset(_FIRST_TRANSITION)))
+        transitions.append((_FIRST_TRANSITION * 1000, offset(_FIRST_TRANSITION)))
     seen = _FIRST_TRANSITION
     for second in chain(range(_FIRST_TRANSITION, _LAST_RULE, _DAY), range(_LAST_RULE, CYCLE_END // 1000, 7 * _DAY)):
-        if (new := offset(second)) != found[-1][1]:
-            same, other = seen, second
-            while other - same > 1:
-                middle = (same + other) // 2
-                same, other = (middle, other) if offset(middle) == found[-1][1] else (same, middle)
-            found.append((other * 1000, new))
+        if (new := offset(second)) != transitions[-1][1]:
+            same, after = seen, second
+            while after - same > 1:
+                middle = (same + after) // 2
+                same, after = (middle, after) if offset(middle) == transitions[-1][1] else (same, middle)
+            transitions.append((after * 1000, new))
         seen = second
-    return found
+    return transitions
 
 
 def _zone(name: str) -> ZoneInfo | timezone:
@@ -204,8 +204,8 @@ UTC_ZONE: Final = java_zone("UTC")
 def to_gregorian_millis(millis: int, zone: JavaZone) -> int | None:
     """Return the milliseconds of a ``java.sql.Timestamp`` with the same date in the Gregorian calendar, if it has the date."""
     day = zone.local(millis) // MILLIS_OF_DAY
-    shown = to_gregorian(day)
-    return None if shown is None else millis + (shown - day) * MILLIS_OF_DAY
+    gregorian_day = to_gregorian(day)
+    return None if gregorian_day is None else millis + (gregorian_day - day) * MILLIS_OF_DAY
 
 
 def from_gregorian_millis(millis: int, zone: JavaZone) -> int:

@@ -77,39 +77,39 @@ class FixedWidthCodec(Codec):
         present = encoded.drop_null()
         data = present.buffers()[2]
         values = self._matrix(memoryview(data)[: len(present) * self.length] if len(present) else b"")
-        found = encoded.is_valid().to_numpy(zero_copy_only=False)
+        is_present = encoded.is_valid().to_numpy(zero_copy_only=False)
         if self.null is not None:
-            kept = (values != np.frombuffer(self.null, dtype=np.uint8)).any(axis=1)
-            values, found[found] = values[kept], kept
+            is_not_null = (values != np.frombuffer(self.null, dtype=np.uint8)).any(axis=1)
+            values, is_present[is_present] = values[is_not_null], is_not_null
         try:
             column = self.column_of(values)
         except UNWRITABLE:
             options = DecodeOptions()
-            shown = [self.to_column(self.deserialize(value.tobytes()), options) for value in values]
-            column = pa.array(shown, type_)
+            column_values = [self.to_column(self.deserialize(value.tobytes()), options) for value in values]
+            column = pa.array(column_values, type_)
         if column.type != type_ or len(column) != len(values):
             raise TypeError(
                 f"{type(self).__name__}.column_of returned {len(column)} values of type {column.type} for {len(values)} values; "
                 f"the column is of type {type_}"
             )
-        return column if found.all() else column.take(pa.array(np.cumsum(found) - 1, mask=~found))
+        return column if is_present.all() else column.take(pa.array(np.cumsum(is_present) - 1, mask=~is_present))
 
     def _to_bytes(self, column: pa.Array, type_: pa.DataType) -> pa.Array | None:
         """Return the binary column of the values' bytes; ``None`` if a value is not of the type."""
-        found = column.is_valid().to_numpy(zero_copy_only=False)
+        is_present = column.is_valid().to_numpy(zero_copy_only=False)
         try:
             values = self.bytes_of(column.drop_null().cast(type_))
         except UNWRITABLE:
             return None
-        ends = np.concatenate([[0], np.cumsum(found * self.length)])
+        ends = np.concatenate([[0], np.cumsum(is_present * self.length)])
         if ends[-1] > np.iinfo(np.int32).max:
             return None
         if values.shape != (ends[-1] // self.length, self.length) or values.dtype != np.uint8:
             raise TypeError(
-                f"{type(self).__name__}.bytes_of returned {values.dtype}{list(values.shape)} for {found.sum()} values of "
+                f"{type(self).__name__}.bytes_of returned {values.dtype}{list(values.shape)} for {is_present.sum()} values of "
                 f"{self.length} bytes"
             )
-        buffers = (np.packbits(found, bitorder="little"), ends.astype(np.int32), np.ascontiguousarray(values))
+        buffers = (np.packbits(is_present, bitorder="little"), ends.astype(np.int32), np.ascontiguousarray(values))
         return pa.Array.from_buffers(pa.binary(), len(column), [pa.py_buffer(buffer) for buffer in buffers])
 
 
@@ -167,9 +167,9 @@ def big_endian(numbers: Any, size: int) -> EncodedValues:
     ValueError
         If a number is not whole, or needs more bytes.
     """
-    given = np.asarray(numbers)
-    stored = given.astype(f">i{size}")
-    if (stored != given).any():
+    values = np.asarray(numbers)
+    stored = values.astype(f">i{size}")
+    if (stored != values).any():
         raise ValueError(f"expected whole numbers of {size} bytes")
     return stored.view(np.uint8).reshape(-1, size)
 

@@ -183,14 +183,14 @@ class PojoCodec(Codec, Generic[Part_co]):
                 raise source.corrupt(
                     f"{self.class_name} has {len(self.registered)} registered subclasses, no number {tag}", start
                 )
-            name, found = list(self.by_tag.items())[tag]
+            name, subclass = list(self.by_tag.items())[tag]
         elif flags == _BY_NAME:
             name = source.read_utf()
-            found = self.by_name.get(name)
+            subclass = self.by_name.get(name)
         else:
             raise source.corrupt(f"expected flags of a POJO ({self.class_name}), found {flags}", start)
-        if not isinstance(found, PojoCodec):
-            how = f"describes it as {found}" if found else "does not describe it"
+        if not isinstance(subclass, PojoCodec):
+            how = f"describes it as {subclass}" if subclass else "does not describe it"
             error = UndescribedClassError(
                 f"{source.source}, offset {start}: a value of class {name}, a subclass of {self.class_name}, can't be decoded: "
                 f"the serializer snapshot {how}. Flink adds subclasses to a snapshot only when they are registered, or were "
@@ -199,7 +199,7 @@ class PojoCodec(Codec, Generic[Part_co]):
             )
             error.class_name, error.start = name, start
             raise error
-        return found
+        return subclass
 
     def write(self, value: Mapping[str, Any] | None, target: DataOutput) -> None:
         """Write a value. A mapping that is not a :class:`PojoValue` is a value of the class itself."""
@@ -274,14 +274,14 @@ class PojoCodec(Codec, Generic[Part_co]):
         if not self.has_subclasses:
             return {name: f.to_column(value[name], options) for name, f in self._flagged}
         columns = self._columns(options)
-        shown: dict[str, Any] = dict.fromkeys(columns.types)
-        shown[CLASS_FIELD] = value.class_name
+        columns_of_value: dict[str, Any] = dict.fromkeys(columns.types)
+        columns_of_value[CLASS_FIELD] = value.class_name
         for number, pojo in enumerate(self._classes):
             if pojo.class_name == value.class_name:
                 for field in pojo.fields:
-                    shown[columns.places[number, field.name]] = field.flagged.to_column(value[field.name], options)
+                    columns_of_value[columns.places[number, field.name]] = field.flagged.to_column(value[field.name], options)
                 break
-        return shown
+        return columns_of_value
 
     def from_column(self, value: Mapping[str, Any] | None) -> PojoValue | None:
         if value is None:
@@ -342,8 +342,8 @@ class PojoCodec(Codec, Generic[Part_co]):
 
     def _encode_variants(self, builder: EncodeBuilder, column: Column) -> None:
         columns = self._columns(WIDEST)
-        given = columns.given([child.name for child in column.children])
-        builder.limit(column, given.field_limits)
+        input_columns = columns.given([child.name for child in column.children])
+        builder.limit(column, input_columns.field_limits)
         marks = [bytes([_EXACT])]
         for kind, tag, pojo in self._variants:
             output = DataOutput()
@@ -356,10 +356,10 @@ class PojoCodec(Codec, Generic[Part_co]):
             marks.append(output.to_bytes())
         classes = [(n, mark, pojo) for n, (mark, pojo) in enumerate(zip(marks, self._classes, strict=True))]
         of_class = column.find(CLASS_FIELD)
-        written = classes[:1] if of_class is None else [c for c in classes if c[2].class_name in given.classes]
+        written = classes[:1] if of_class is None else [c for c in classes if c[2].class_name in input_columns.classes]
         targets, end = [builder.label() for _ in written], builder.label()
         if of_class is not None:
-            builder.limit(of_class, (given.class_limit,))
+            builder.limit(of_class, (input_columns.class_limit,))
             names = [pojo.class_name.encode() for _, _, pojo in written]
             rows = [(0, builder.constant(name), len(name), target) for name, target in zip(names, targets, strict=True)]
             builder.op(Op.SUBCLASS, of_class, classes=builder.aux(rows), count=len(rows))
@@ -385,9 +385,9 @@ class PojoCodec(Codec, Generic[Part_co]):
         """Append the instructions for one class's values: its fields, and nulls for the fields of other classes."""
         builder.op(Op.VALID, column)
         builder.text(column.named(CLASS_FIELD), pojo.class_name)
-        taken = {CLASS_FIELD, *(columns.places[number, field.name] for field in pojo.fields)}
+        own_columns = {CLASS_FIELD, *(columns.places[number, field.name] for field in pojo.fields)}
         pojo._emit_fields(builder, lambda name: column.named(columns.places[number, name]))
-        builder.fill_nulls(*(column.named(name) for name in columns.types if name not in taken))
+        builder.fill_nulls(*(column.named(name) for name in columns.types if name not in own_columns))
 
 
 class PojoSerializer(PojoCodec[TypeSerializer], TypeSerializer):
@@ -414,11 +414,11 @@ class PojoSerializer(PojoCodec[TypeSerializer], TypeSerializer):
         OptionError
             If a subclass is the class itself, or has one of its fields.
         """
-        own = [PojoField(name, fields[name], class_name) for name in sorted(fields)]
+        fields_of_class = [PojoField(name, fields[name], class_name) for name in sorted(fields)]
         registered: dict[str, TypeSerializer | None] = {
-            name: _subclass_of(class_name, own, name, added) for name, added in (subclasses or {}).items()
+            name: _subclass_of(class_name, fields_of_class, name, added) for name, added in (subclasses or {}).items()
         }
-        return cls(class_name, own, registered)
+        return cls(class_name, fields_of_class, registered)
 
     def with_children(self, children: Sequence[Any]) -> PojoSerializer:
         return PojoSerializer(self.class_name, *self._parts_of(children))
@@ -486,8 +486,8 @@ class PojoSerializerSnapshot(TypeSerializerSnapshot):
     @property
     def named_children(self) -> Sequence[tuple[str, TypeSerializerSnapshot]]:
         """The snapshots of the fields, then of the fields that subclasses add, named by the simple name of the subclass."""
-        own = [(f.name, f.snapshot) for f in self.fields if f.snapshot is not None]
-        return (*own, *(named for s in (*self.registered, *self.unregistered) for named in _added(s, self.fields)))
+        field_snapshots = [(f.name, f.snapshot) for f in self.fields if f.snapshot is not None]
+        return (*field_snapshots, *(named for s in (*self.registered, *self.unregistered) for named in _added(s, self.fields)))
 
     def with_children(self, children: Sequence[TypeSerializerSnapshot]) -> PojoSerializerSnapshot:
         """Return the snapshot with other children. Subclasses get the changes of the fields that they inherit."""

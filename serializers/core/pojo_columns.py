@@ -145,8 +145,8 @@ class ClassLimit:
 
     def broken(self, array: pa.Array) -> npt.NDArray[np.bool_]:
         """Return a mask of the names of other classes."""
-        known = pc.is_in(array, value_set=pa.array([*self.classes, None], pa.string()))
-        return ~np.asarray(known.to_numpy(zero_copy_only=False), dtype=np.bool_)
+        is_declared = pc.is_in(array, value_set=pa.array([*self.classes, None], pa.string()))
+        return ~np.asarray(is_declared.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 @dataclass(frozen=True)

@@ -62,13 +62,13 @@ class PojoContents:
             rows = column if classes is None else column.filter(pc.equal(classes, name))
             if name != pojo.class_name and len(rows):
                 self.subclasses[pojo.class_name, name] += len(rows)
-            for one in fields:
-                values = rows.field(places.get(one.name, one.name))
-                if type(one.serializer) in (NumberSerializer, CharSerializer):
+            for pojo_field in fields:
+                values = rows.field(places.get(pojo_field.name, pojo_field.name))
+                if type(pojo_field.serializer) in (NumberSerializer, CharSerializer):
                     if values.null_count:
-                        self.nulls[name, one.name] += values.null_count
+                        self.nulls[name, pojo_field.name] += values.null_count
                 else:
-                    self.scan(one.serializer, values)
+                    self.scan(pojo_field.serializer, values)
 
 
 def _parts(column: pa.Array) -> list[pa.Array]:

@@ -64,8 +64,8 @@ class PojoField(Generic[Part_co]):
     def is_primitive(self, class_name: str) -> bool | None:
         """Return whether it is of a primitive type, in values of a class; ``None`` if this was not registered."""
         registered = current_registrations().primitive_fields
-        known = (registered.get(owner) for owner in (class_name, self.declaring_class) if owner is not None)
-        return next((self.name in fields for fields in known if fields is not None), None)
+        registered_fields = (registered.get(owner) for owner in (class_name, self.declaring_class) if owner is not None)
+        return next((self.name in fields for fields in registered_fields if fields is not None), None)
 
 
 def register_pojo_class(class_name: str, fields: Mapping[str, TypeSerializer], parent: str) -> None:
@@ -172,17 +172,17 @@ def subclass_verdicts(
     if [s.class_name for s in registered] != [s.class_name for s in new_registered[: len(registered)]] or unregistered:
         yield SchemaCompatibility.compatible_with_reconfigured_serializer()
     for subclass in registered:
-        other = new.get(subclass.class_name)
-        if other is not None and subclass.snapshot is not None:
-            yield _nested_verdict(f"registered subclass {subclass.class_name}", subclass.snapshot, other)
+        new_subclass = new.get(subclass.class_name)
+        if new_subclass is not None and subclass.snapshot is not None:
+            yield _nested_verdict(f"registered subclass {subclass.class_name}", subclass.snapshot, new_subclass)
 
 
-def _nested_verdict(what: str, written: TypeSerializerSnapshot, wanted: TypeSerializerSnapshot) -> SchemaCompatibility:
-    verdict = written.resolve_schema_compatibility(wanted)
+def _nested_verdict(subject: str, written: TypeSerializerSnapshot, new: TypeSerializerSnapshot) -> SchemaCompatibility:
+    verdict = written.resolve_schema_compatibility(new)
     if verdict.is_incompatible:
-        names = f"{_type_name(written)} was written, {_type_name(wanted)} is required"
-        inside = f" ({verdict.reason})" if written.class_name == wanted.class_name else ""
-        return SchemaCompatibility.incompatible(f"{what}: {names}{inside}")
+        names = f"{_type_name(written)} was written, {_type_name(new)} is required"
+        inside = f" ({verdict.reason})" if written.class_name == new.class_name else ""
+        return SchemaCompatibility.incompatible(f"{subject}: {names}{inside}")
     return verdict
 
 

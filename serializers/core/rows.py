@@ -139,8 +139,8 @@ class RowSerializer(FieldsSerializer):
         if isinstance(value, RowValue):
             kind, fields = value
         else:
-            given, *fields = fields_in_order(value, (ROW_KIND_FIELD, *self.field_names), "a value")
-            kind = given or kind
+            row_kind, *fields = fields_in_order(value, (ROW_KIND_FIELD, *self.field_names), "a value")
+            kind = row_kind or kind
         return RowValue(kind, tuple(None if v is None else f.from_column(v) for f, v in zip(self.fields, fields, strict=True)))
 
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:

@@ -14,5 +14,5 @@ SCALARS: Final[dict[str, ScalarType]] = {scalar.name: scalar for module in _MODU
 
 def scalar_type_of(serializer: TypeSerializer) -> ScalarType | None:
     """Return the scalar type of a serializer; ``None`` for subclasses and for types with parameters."""
-    found = SCALARS.get(str(serializer))
-    return found if found is not None and type(found.serializer) is type(serializer) else None
+    scalar = SCALARS.get(str(serializer))
+    return scalar if scalar is not None and type(scalar.serializer) is type(serializer) else None

@@ -218,10 +218,10 @@ class MapWritableSerializer(SimpleSerializer):
 
 
 def _element(name: str) -> Codec:
-    found = known_class(name)
-    if found is None:
+    codec = known_class(name)
+    if codec is None:
         raise UnsupportedFormatError(f"a map holds a {name}, whose layout is not known: call register_value_class({name!r}, …)")
-    return found
+    return codec
 
 
 def _json(value: Any) -> Any:
@@ -291,10 +291,10 @@ def register_value_class(class_name: str, fields: Mapping[str, Codec | str] | Co
 def _part(field: Codec | str) -> Codec:
     if not isinstance(field, str):
         return field
-    found = known_class(field)
-    if found is None:
+    codec = known_class(field)
+    if codec is None:
         raise OptionError(f"the layout of {field} is not known; the known classes are {', '.join(KNOWN)}")
-    return found
+    return codec
 
 
 def _parts(*parts: Any) -> tuple[Any, ...]:

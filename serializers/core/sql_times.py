@@ -69,10 +69,10 @@ def _present_day(millis: int, zone: JavaZone, options: DecodeOptions) -> Any:
     day = zone.local(millis) // MILLIS_OF_DAY
     if options.as_text:
         return str(java_date(day))
-    shown = to_gregorian(day)
-    if shown is None:
+    gregorian_day = to_gregorian(day)
+    if gregorian_day is None:
         raise UndecodableValueError(f"{java_date(day)}: {outcomes.decoding_problem(outcomes.OUT_OF_RANGE)}")
-    return present_date(LocalDate.of_epoch_day(shown), options)
+    return present_date(LocalDate.of_epoch_day(gregorian_day), options)
 
 
 def _clock(millis: int) -> str:
@@ -194,8 +194,8 @@ def _instant_of(value: SqlTimestamp, zone: JavaZone) -> Instant:
     """Return the Gregorian point in time with the date and time that Java shows for a timestamp."""
     millis = to_gregorian_millis(value.millis, zone)
     if millis is None:
-        shown = java_date(zone.local(value.millis) // MILLIS_OF_DAY)
-        raise UndecodableValueError(f"{shown}: {outcomes.decoding_problem(outcomes.OUT_OF_RANGE)}")
+        date_shown = java_date(zone.local(value.millis) // MILLIS_OF_DAY)
+        raise UndecodableValueError(f"{date_shown}: {outcomes.decoding_problem(outcomes.OUT_OF_RANGE)}")
     return Instant(millis // 1000, value.nano)
 
 
@@ -265,15 +265,19 @@ register_scalars(SCALARS)
 
 def in_time_zone(part: P, zone: JavaZone) -> P:
     """Return a serializer, or a dataclass of serializers, that handles ``java.sql`` like a JVM in a zone."""
-    return part if zone.is_utc else transform(part, lambda found: found.in_zone(zone) if isinstance(found, _ZONED) else found)
+    return (
+        part
+        if zone.is_utc
+        else transform(part, lambda serializer: serializer.in_zone(zone) if isinstance(serializer, _ZONED) else serializer)
+    )
 
 
 def zoned_types(*parts: Any) -> list[tuple[str, str]]:
     """Return the types that are read in the time zone of the job's JVM, each with the name of the zone."""
-    found = {f"{s}{s.zoned_period}": s.zone.name for s in outermost_of(_ZONED, *parts) if s.zoned_period is not None}
-    return sorted(found.items())
+    types = {f"{s}{s.zoned_period}": s.zone.name for s in outermost_of(_ZONED, *parts) if s.zoned_period is not None}
+    return sorted(types.items())
 
 
 def depends_on_zone(*parts: Any) -> bool:
     """Check if values of serializers, or of dataclasses of them, are stored in the time zone of the job's JVM."""
-    return any(str(found) in ("SQL_DATE", "SQL_TIME") for found in outermost_of(MillisSerializer, *parts))
+    return any(str(serializer) in ("SQL_DATE", "SQL_TIME") for serializer in outermost_of(MillisSerializer, *parts))

@@ -317,9 +317,9 @@ class ChoiceSerializer(NestedSerializer):
 
     def to_column(self, value: tuple[int, Any], options: DecodeOptions) -> Any:
         marker, inner = value
-        shown: dict[str, Any] = dict.fromkeys(self.names)
-        shown[self.names[self.markers.index(marker)]] = self._chosen(marker).to_column(inner, options)
-        return shown
+        columns_of_value: dict[str, Any] = dict.fromkeys(self.names)
+        columns_of_value[self.names[self.markers.index(marker)]] = self._chosen(marker).to_column(inner, options)
+        return columns_of_value
 
     def from_column(self, value: Any) -> Any:
         if isinstance(value, Mapping):

@@ -48,8 +48,8 @@ class LocalDate(NamedTuple):
     def of_epoch_day(cls, day: int) -> LocalDate:
         """Return the day of a number of days since 1970-01-01."""
         cycles, of_cycle = divmod(day + _EPOCH_DAY - 1, 146_097)
-        found = date.fromordinal(of_cycle + 1)
-        return cls(found.year + 400 * cycles, found.month, found.day)
+        cycle_date = date.fromordinal(of_cycle + 1)
+        return cls(cycle_date.year + 400 * cycles, cycle_date.month, cycle_date.day)
 
     @property
     def is_valid(self) -> bool:
@@ -185,14 +185,14 @@ def to_local_date(value: Any) -> LocalDate:
         If it is not a date.
     """
     if isinstance(value, LocalDate):
-        found = value
+        day = value
     elif isinstance(value, date) and not isinstance(value, datetime):
-        found = LocalDate(value.year, value.month, value.day)
+        day = LocalDate(value.year, value.month, value.day)
     else:
-        found = _date_of(value)
-    if not found.is_valid:
-        raise ValueError(f"expected a day of the calendar, found {found}")
-    return found
+        day = _date_of(value)
+    if not day.is_valid:
+        raise ValueError(f"expected a day of the calendar, found {day}")
+    return day
 
 
 def to_local_time(value: Any) -> LocalTime:
@@ -204,16 +204,16 @@ def to_local_time(value: Any) -> LocalTime:
         If it is not a time of day.
     """
     if isinstance(value, LocalTime):
-        found = value
+        time_of_day = value
     elif isinstance(value, time) and value.tzinfo is None:
-        found = LocalTime(value.hour, value.minute, value.second, value.microsecond * 1000)
+        time_of_day = LocalTime(value.hour, value.minute, value.second, value.microsecond * 1000)
     else:
         match = _matched(text_grammar.CLOCK, value, "a time of day like 08:30:00.5")
         hour, minute, second, fraction = match.groups("0")
-        found = LocalTime(int(hour), int(minute), int(second), int(fraction.ljust(9, "0")))
-    if not found.is_valid:
-        raise ValueError(f"expected a time of day, found {found}")
-    return found
+        time_of_day = LocalTime(int(hour), int(minute), int(second), int(fraction.ljust(9, "0")))
+    if not time_of_day.is_valid:
+        raise ValueError(f"expected a time of day, found {time_of_day}")
+    return time_of_day
 
 
 def to_local_date_time(value: Any) -> LocalDateTime:
@@ -241,21 +241,21 @@ def to_instant(value: Any) -> Instant:
         If it is not a point in time.
     """
     if isinstance(value, Instant):
-        found = value
+        instant = value
     elif isinstance(value, datetime) and value.tzinfo is not None:
         delta = value.astimezone(UTC).replace(tzinfo=None) - EPOCH
-        found = Instant(delta.days * SECONDS_OF_DAY + delta.seconds, delta.microseconds * 1000)
+        instant = Instant(delta.days * SECONDS_OF_DAY + delta.seconds, delta.microseconds * 1000)
     elif isinstance(value, str) and (match := text_grammar.INSTANT.fullmatch(value)):
         day, clock = match["date"], match["clock"]
         date_of = _date_of(day)  # the years of an instant reach further than the years of a local date
         if not date_of._replace(year=(date_of.year - 1) % 400 + 1).is_valid:
             raise ValueError(f"expected a day of the calendar, found {day}")
-        found = LocalDateTime(date_of, to_local_time(clock)).in_utc
+        instant = LocalDateTime(date_of, to_local_time(clock)).in_utc
     else:
         raise ValueError(f"expected a point in time like 2024-02-29T08:30:00Z, found {value!r}")
-    if not found.is_valid:
-        raise ValueError(f"expected seconds and nanoseconds of an instant, found {tuple(found)}")
-    return found
+    if not instant.is_valid:
+        raise ValueError(f"expected seconds and nanoseconds of an instant, found {tuple(instant)}")
+    return instant
 
 
 def exact_millis(value: Instant) -> int:

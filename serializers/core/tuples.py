@@ -63,9 +63,9 @@ class FieldsSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.struct([(n, f.arrow_type(options)) for n, f in zip(self.field_names, self.fields, strict=True)])
 
-    def _parts_of(self, value: Any, what: str) -> tuple[Any, ...]:
-        """Convert the fields of a value of a column; ``what`` names the value in errors."""
-        parts = fields_in_order(value, self.field_names, what)
+    def _parts_of(self, value: Any, value_name: str) -> tuple[Any, ...]:
+        """Convert the fields of a value of a column; ``value_name`` names the value in errors."""
+        parts = fields_in_order(value, self.field_names, value_name)
         return tuple(None if v is None else f.from_column(v) for f, v in zip(self.fields, parts, strict=True))
 
     def _decode_fields(self, builder: DecodeBuilder, column: Column) -> None:

@@ -90,9 +90,9 @@ class _Schemas:
 
     def _of_unions(self, old: Sequence[Any], new: Sequence[Any]) -> Iterator[str]:
         for branch in old:
-            same = [other for other in new if _label(other) == _label(branch)]
-            for other in same or [other for other in new if _kind(other) != _NULL and _kind(branch) != _NULL][:1]:
-                yield from self.lost(branch, other)
+            same = [candidate for candidate in new if _label(candidate) == _label(branch)]
+            for candidate in same or [candidate for candidate in new if _kind(candidate) != _NULL and _kind(branch) != _NULL][:1]:
+                yield from self.lost(branch, candidate)
 
 
 def _branches(schema: Any) -> Sequence[Any]:

@@ -79,10 +79,10 @@ def _node_of(value: KryoValue | None) -> Node | None:
     return None if value is None else value.node
 
 
-def converting(path: str, written: KryoSerializer, wanted: TypeSerializer | None) -> Codec:
-    """Return the codec that reads a Kryo value as a value of ``wanted``; it can't read undecided types."""
-    if wanted is not None:
-        return ConvertedCodec(written, converter_to(wanted))
+def converting(path: str, written: KryoSerializer, target: TypeSerializer | None) -> Codec:
+    """Return the codec that reads a Kryo value as a value of ``target``; it can't read undecided types."""
+    if target is not None:
+        return ConvertedCodec(written, converter_to(target))
 
     def undecided(node: Node | None) -> Any:
         raise UnsupportedFormatError(f"{path or 'the value'}: the type of its elements is unknown")
@@ -93,90 +93,90 @@ def converting(path: str, written: KryoSerializer, wanted: TypeSerializer | None
 # From trees of objects to values
 
 
-def converter_to(wanted: TypeSerializer) -> Convert:
+def converter_to(target: TypeSerializer) -> Convert:
     """Return the function that makes values of a serializer from objects, or from the bare values of primitives.
 
     It raises ``UndecodableValueError`` if the class of an object is not the class of the serializer.
     """
-    return fold(wanted, lambda _, part, inner: _converter(part, inner))
+    return fold(target, lambda _, part, inner: _converter(part, inner))
 
 
-def _converter(wanted: TypeSerializer, inner: Callable[[TypeSerializer], list[Convert]]) -> Convert:
+def _converter(target: TypeSerializer, inner: Callable[[TypeSerializer], list[Convert]]) -> Convert:
     for kind, make in _CONVERTERS:
-        if isinstance(wanted, kind):
-            return partial(make, wanted, inner(wanted))
-    return partial(_scalar, wanted)
+        if isinstance(target, kind):
+            return partial(make, target, inner(target))
+    return partial(_scalar, target)
 
 
-def _scalar(wanted: TypeSerializer, node: Any) -> Any:
+def _scalar(target: TypeSerializer, node: Any) -> Any:
     if not isinstance(node, Node):
         if node is None:
-            raise _unfit(wanted, node)
+            raise _unfit(target, node)
         return node
     scalar = _SCALARS.get(node.class_name) or _ONLY_IF_NAMED.get(node.class_name)
-    if scalar is None or str(scalar.type) != str(wanted):
-        raise _unfit(wanted, node)
+    if scalar is None or str(scalar.type) != str(target):
+        raise _unfit(target, node)
     return scalar.take(whole(node.content))
 
 
-def _unfit(wanted: TypeSerializer, node: Any) -> UndecodableValueError:
-    found = f"an object of class {node.class_name}" if isinstance(node, Node) else "null"
-    return UndecodableValueError(f"{found} can't be a value of {wanted}")
+def _unfit(target: TypeSerializer, node: Any) -> UndecodableValueError:
+    node_text = f"an object of class {node.class_name}" if isinstance(node, Node) else "null"
+    return UndecodableValueError(f"{node_text} can't be a value of {target}")
 
 
-def _elements(wanted: TypeSerializer, node: Any) -> Sequence[Any]:
+def _elements(target: TypeSerializer, node: Any) -> Sequence[Any]:
     if not isinstance(node, Node) or not isinstance(node.content, list):
-        raise _unfit(wanted, node)
+        raise _unfit(target, node)
     return node.content
 
 
-def _nullable(wanted: NullableSerializer, inner: Sequence[Convert], node: Any) -> Any:
+def _nullable(target: NullableSerializer, inner: Sequence[Convert], node: Any) -> Any:
     return None if node is None else inner[0](node)
 
 
-def _list(wanted: ListSerializer, inner: Sequence[Convert], node: Any) -> Any:
-    return [inner[0](element) for element in _elements(wanted, node)]
+def _list(target: ListSerializer, inner: Sequence[Convert], node: Any) -> Any:
+    return [inner[0](element) for element in _elements(target, node)]
 
 
-def _with_nulls(wanted: TypeSerializer, inner: Sequence[Convert], node: Any) -> Any:
+def _with_nulls(target: TypeSerializer, inner: Sequence[Convert], node: Any) -> Any:
     """Convert a set or an array of objects, whose elements may be null."""
-    return [None if element is None else inner[0](element) for element in _elements(wanted, node)]
+    return [None if element is None else inner[0](element) for element in _elements(target, node)]
 
 
-def _map(wanted: MapSerializer, inner: Sequence[Convert], node: Any) -> Any:
+def _map(target: MapSerializer, inner: Sequence[Convert], node: Any) -> Any:
     if not isinstance(node, Node) or not isinstance(node.content, KryoMap):
-        raise _unfit(wanted, node)
+        raise _unfit(target, node)
     key, value = inner
     return [(key(k), None if v is None else value(v)) for k, v in node.content]
 
 
-def _pojo(wanted: PojoSerializer, inner: Sequence[Convert], node: Any) -> Any:
+def _pojo(target: PojoSerializer, inner: Sequence[Convert], node: Any) -> Any:
     if node is None:
         return None
-    if not isinstance(node, Node) or node.class_name != wanted.class_name or not isinstance(node.content, dict):
-        raise _unfit(wanted, node)
-    missing = [f.name for f in wanted.fields if f.name not in node.content]
+    if not isinstance(node, Node) or node.class_name != target.class_name or not isinstance(node.content, dict):
+        raise _unfit(target, node)
+    missing = [f.name for f in target.fields if f.name not in node.content]
     if missing:
-        raise UndecodableValueError(f"{wanted} has a field {missing[0]!r}, but the value written by Kryo lacks it")
-    fields = {f.name: (node.content[f.name], convert) for f, convert in zip(wanted.fields, inner, strict=False)}
-    values = {name: None if found is None else convert(found) for name, (found, convert) in fields.items()}
-    return PojoValue(wanted.class_name, values)
+        raise UndecodableValueError(f"{target} has a field {missing[0]!r}, but the value written by Kryo lacks it")
+    fields = {f.name: (node.content[f.name], convert) for f, convert in zip(target.fields, inner, strict=False)}
+    values = {name: None if content is None else convert(content) for name, (content, convert) in fields.items()}
+    return PojoValue(target.class_name, values)
 
 
-def _enum(wanted: EnumSerializer, inner: Sequence[Convert], node: Any) -> Any:
+def _enum(target: EnumSerializer, inner: Sequence[Convert], node: Any) -> Any:
     described = user_class(node.class_name) if isinstance(node, Node) else None
-    if described is None or described.name != wanted.enum_class or node.content not in wanted.names:
-        raise _unfit(wanted, node)
+    if described is None or described.name != target.enum_class or node.content not in target.names:
+        raise _unfit(target, node)
     return node.content
 
 
-def _array(wanted: arrays.SimpleArraySerializer | arrays.BytesSerializer, inner: Sequence[Convert], node: Any) -> Any:
-    if not isinstance(node, Node) or str(_ARRAYS.get(node.class_name)) != str(wanted) or node.content is None:
-        raise _unfit(wanted, node)
+def _array(target: arrays.SimpleArraySerializer | arrays.BytesSerializer, inner: Sequence[Convert], node: Any) -> Any:
+    if not isinstance(node, Node) or str(_ARRAYS.get(node.class_name)) != str(target) or node.content is None:
+        raise _unfit(target, node)
     return node.content if isinstance(node.content, bytes) else [e.content if isinstance(e, Node) else e for e in node.content]
 
 
-def _kryo(wanted: KryoSerializer, inner: Sequence[Convert], node: Any) -> Any:
+def _kryo(target: KryoSerializer, inner: Sequence[Convert], node: Any) -> Any:
     """Return a tree without its bytes; the serializer writes it in its own encoding."""
     return None if node is None else KryoValue(b"", node, _UNWRITTEN)
 
@@ -222,8 +222,8 @@ _TAKEN: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def _scalars(extracted: bool) -> dict[str, _Scalar]:
-    found = {s.boxed_class or s.java_class: s for s in SCALARS.values() if s.extracted is extracted}
-    return {name: _Scalar(s.serializer, _TAKEN.get(name, _unchanged)) for name, s in found.items()}
+    scalars = {s.boxed_class or s.java_class: s for s in SCALARS.values() if s.extracted is extracted}
+    return {name: _Scalar(s.serializer, _TAKEN.get(name, _unchanged)) for name, s in scalars.items()}
 
 
 _SCALARS: Final = _scalars(extracted=True)
@@ -279,10 +279,10 @@ class Found:
         """Return the empty observations of a declared class."""
         return cls(declared, (set(), set()) if COLLECTIONS[declared] == "MAP" else (set(),))
 
-    def add(self, other: Found) -> None:
+    def add(self, observed: Found) -> None:
         """Add observations from elsewhere."""
-        for mine, others in zip(self.classes, other.classes, strict=True):
-            mine |= others
+        for mine, observed_classes in zip(self.classes, observed.classes, strict=True):
+            mine |= observed_classes
 
     def see(self, node: Node | None) -> None:
         """Add the classes in a collection."""
@@ -301,15 +301,15 @@ class Found:
         if any(map(holds_others, set().union(*self.classes))):
             return KryoSerializer(self.declared)
         types = []
-        for what, classes in zip(parts, self.classes, strict=True):
+        for role, classes in zip(parts, self.classes, strict=True):
             if not classes:
-                return f"all {what} are null or missing, so their type is unknown"
+                return f"all {role} are null or missing, so their type is unknown"
             if len(classes) > 1:
-                return f"its {what} are of several classes: {', '.join(sorted(classes))}"
+                return f"its {role} are of several classes: {', '.join(sorted(classes))}"
             (name,) = classes
             type_ = type_of_class(name)
             if type_ is None:
-                return f"its {what} are of class {name}, and only the job decides whether that is a POJO or a Kryo type"
+                return f"its {role} are of class {name}, and only the job decides whether that is a POJO or a Kryo type"
             types.append(type_)
         return collection_of(self.declared, types)
 
@@ -320,11 +320,11 @@ class Observations:
     def __init__(self) -> None:
         self.found: dict[str, Found] = {}
 
-    def adapt(self, path: str, written: KryoSerializer, wanted: TypeSerializer | None) -> Codec:
+    def adapt(self, path: str, written: KryoSerializer, target: TypeSerializer | None) -> Codec:
         """Return the codec of :func:`converting` that also tries to write, or one that observes an undecided collection."""
-        if wanted is None:
+        if target is None:
             return observing(written, self.found.setdefault(path, Found.nothing(written.type_class)))
-        to_value, to_bytes = converter_to(wanted), wanted.serialize
+        to_value, to_bytes = converter_to(target), target.serialize
 
         def tried(node: Node | None) -> Any:
             value = to_value(node)
@@ -334,6 +334,6 @@ class Observations:
         return ConvertedCodec(written, tried)
 
 
-def observing(written: KryoSerializer, found: Found) -> Codec:
+def observing(written: KryoSerializer, observed: Found) -> Codec:
     """Return the codec of a collection that adds the classes of the elements that it reads to observations."""
-    return ObservedCodec(written, lambda source, start, value: found.see(_node_of(value)))
+    return ObservedCodec(written, lambda source, start, value: observed.see(_node_of(value)))

@@ -96,7 +96,7 @@ LOST_KRYO_SERIALIZERS: Final = (
 
 def removed(class_name: str) -> tuple[str, str] | None:
     """Return why Flink 2.x can't restore a snapshot of a class, and advice; ``None`` if it can."""
-    return next((found for prefix, found in _REMOVED.items() if class_name.startswith(prefix)), None)
+    return next((advice for prefix, advice in _REMOVED.items() if class_name.startswith(prefix)), None)
 
 
 # Migration of types

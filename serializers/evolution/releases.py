@@ -135,8 +135,8 @@ def _too_new(snapshot: TypeSerializerSnapshot, release: Release) -> tuple[str, s
     if versions is None:
         return None
     outer = snapshot.outer_version if isinstance(snapshot, CompositeTypeSerializerSnapshot) else None
-    for known, version in ((versions.own, snapshot.version), (versions.outer, outer)):
-        first = _first(known, version)
+    for versions_of_part, version in ((versions.own, snapshot.version), (versions.outer, outer)):
+        first = _first(versions_of_part, version)
         if first is not None and release < release_of(first):
             return f"version {version} of {snapshot.class_name} is of Flink {first} and later", _STAYS
     return None
@@ -185,9 +185,9 @@ def _java_problems(snapshot: TypeSerializerSnapshot, release: Release) -> Iterat
         at = data.find(mark)
         if at < 0:
             continue
-        found = int.from_bytes(data[at + len(mark) : at + len(mark) + 8], "big", signed=True)
+        serial_version = int.from_bytes(data[at + len(mark) : at + len(mark) + 8], "big", signed=True)
         expected = next((id_ for first, id_ in sorted(ids.items(), reverse=True) if first <= release), None)
         if expected is None:
             yield f"Flink {flink} does not have {name}"
-        elif found != expected:
-            yield f"it has a Java object of {name} with the serialVersionUID {found}; Flink {flink} has {expected}"
+        elif serial_version != expected:
+            yield f"it has a Java object of {name} with the serialVersionUID {serial_version}; Flink {flink} has {expected}"

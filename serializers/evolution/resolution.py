@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from state_processor.serializers.kernel.decode.program import DecodeBuilder
 
 
-def resolve(written: TypeSerializer, wanted: TypeSerializer) -> Codec:
-    """Return the codec that reads bytes of ``written`` as values of ``wanted``.
+def resolve(written: TypeSerializer, target: TypeSerializer) -> Codec:
+    """Return the codec that reads bytes of ``written`` as values of ``target``.
 
     Time-to-live is ignored: the result has it if ``written`` has it, because the bytes do.
 
@@ -46,7 +46,7 @@ def resolve(written: TypeSerializer, wanted: TypeSerializer) -> Codec:
     ----------
     written
         The serializer that a snapshot restored.
-    wanted
+    target
         The serializer that a new job would declare. Snapshots do not distinguish primitive fields from boxed fields.
         New primitive fields get the value of the primitive (0, false), all other new fields null. With
         :func:`~state_processor.serializers.register_primitive_fields` boxed fields are null too.
@@ -56,7 +56,7 @@ def resolve(written: TypeSerializer, wanted: TypeSerializer) -> Codec:
     StateMigrationError
         If Flink would refuse (``StateMigrationException``); the message names the field and both types.
     """
-    written_value, wanted_value = without_ttl(written), without_ttl(wanted)
+    written_value, wanted_value = without_ttl(written), without_ttl(target)
     verdict = written_value.snapshot().resolve_schema_compatibility(wanted_value)
     if verdict.is_incompatible:
         raise StateMigrationError(f"{written_value} can't be read as {wanted_value}: {verdict.reason}")
@@ -71,66 +71,66 @@ def without_ttl(serializer: TypeSerializer) -> TypeSerializer:
     return serializer.value if isinstance(serializer, TtlSerializer) else serializer
 
 
-def _resolve(written: Codec, wanted: Codec) -> Codec:
+def _resolve(written: Codec, target: Codec) -> Codec:
     """Return the reading codec of a pair that Flink allows."""
-    return zip_types(written, wanted, _resolve_pair)
+    return zip_types(written, target, _resolve_pair)
 
 
-def _resolve_pair(written: Codec, wanted: Codec) -> Codec | None:
+def _resolve_pair(written: Codec, target: Codec) -> Codec | None:
     """Return the reading codec of a pair; ``None`` if it follows from the pairs inside."""
     if isinstance(written, WrappingSerializer):
-        return _resolve(written.content, wanted)
-    if isinstance(wanted, WrappingSerializer):
-        return _resolve(written, wanted.content)
-    if isinstance(written, PojoSerializer) and isinstance(wanted, PojoSerializer):
-        return _resolve_pojo(written, wanted)
-    if isinstance(written, AvroSerializer) and isinstance(wanted, AvroSerializer):
-        return _resolve_avro(written, wanted)
-    if isinstance(written, RowDataSerializer) and isinstance(wanted, RowDataSerializer):
-        return written.named_as(wanted.slot.type)
-    if isinstance(written, RowSerializer) and isinstance(wanted, RowSerializer) and wanted.names not in (None, written.names):
-        return _resolve(written.with_names(wanted.names), wanted)
+        return _resolve(written.content, target)
+    if isinstance(target, WrappingSerializer):
+        return _resolve(written, target.content)
+    if isinstance(written, PojoSerializer) and isinstance(target, PojoSerializer):
+        return _resolve_pojo(written, target)
+    if isinstance(written, AvroSerializer) and isinstance(target, AvroSerializer):
+        return _resolve_avro(written, target)
+    if isinstance(written, RowDataSerializer) and isinstance(target, RowDataSerializer):
+        return written.named_as(target.slot.type)
+    if isinstance(written, RowSerializer) and isinstance(target, RowSerializer) and target.names not in (None, written.names):
+        return _resolve(written.with_names(target.names), target)
     return None
 
 
 # POJOs
 
 
-def _resolve_pojo(written: PojoSerializer, wanted: PojoSerializer) -> Codec:
-    evolved = _evolved(written, wanted)
-    subclasses = {**wanted.by_name, **wanted.by_tag}
+def _resolve_pojo(written: PojoSerializer, target: PojoSerializer) -> Codec:
+    evolved = _evolved(written, target)
+    subclasses = {**target.by_name, **target.by_tag}
 
     def subclass(name: str, old: TypeSerializer | None) -> Codec | None:
         if not isinstance(old, PojoSerializer):
             return old
         new = subclasses.get(name)
-        return _evolved(old, new if isinstance(new, PojoSerializer) else _inheriting(old, written, wanted))
+        return _evolved(old, new if isinstance(new, PojoSerializer) else _inheriting(old, written, target))
 
     registered = {name: subclass(name, s) for name, s in written.by_tag.items()}
     unregistered = {name: subclass(name, s) for name, s in written.by_name.items()}
     # A subclass that was not written yet occurs in no bytes, but has its columns.
     unregistered |= {name: s for name, s in subclasses.items() if name not in registered | unregistered}
-    return EvolvedPojoCodec(wanted.class_name, evolved.wire, evolved.fields, registered, unregistered)
+    return EvolvedPojoCodec(target.class_name, evolved.wire, evolved.fields, registered, unregistered)
 
 
-def _evolved(written: PojoSerializer, wanted: PojoSerializer) -> EvolvedPojoCodec:
+def _evolved(written: PojoSerializer, target: PojoSerializer) -> EvolvedPojoCodec:
     """Return the reading codec of one class without its subclasses."""
     there = {f.name: f for f in written.fields if f.declaring_class is not None}
-    shown = [
-        PojoField(f.name, _resolve(there[f.name].serializer, f.serializer) if f.name in there else _default_of(f, wanted))
-        for f in wanted.fields
+    target_fields = [
+        PojoField(f.name, _resolve(there[f.name].serializer, f.serializer) if f.name in there else _default_of(f, target))
+        for f in target.fields
     ]
-    by_name = {f.name: f for f in shown}
-    kept = by_name.keys() & there.keys()
-    wire = [by_name[f.name] if f.name in kept else PojoField(f.name, f.serializer, _GONE) for f in written.fields]
-    return EvolvedPojoCodec(wanted.class_name, wire, shown)
+    by_name = {f.name: f for f in target_fields}
+    common = by_name.keys() & there.keys()
+    wire = [by_name[f.name] if f.name in common else PojoField(f.name, f.serializer, _GONE) for f in written.fields]
+    return EvolvedPojoCodec(target.class_name, wire, target_fields)
 
 
-def _inheriting(subclass: PojoSerializer, written: PojoSerializer, wanted: PojoSerializer) -> PojoSerializer:
+def _inheriting(subclass: PojoSerializer, written: PojoSerializer, target: PojoSerializer) -> PojoSerializer:
     """Return a subclass that the new type lacks: it keeps its own fields; its inherited fields are the new ones."""
     inherited = {f.name for f in written.fields}
-    own = [f for f in subclass.fields if f.name not in inherited]
-    fields = sorted([*wanted.fields, *own], key=lambda f: f.name)
+    subclass_fields = [f for f in subclass.fields if f.name not in inherited]
+    fields = sorted([*target.fields, *subclass_fields], key=lambda f: f.name)
     return PojoSerializer(subclass.class_name, fields)
 
 
@@ -160,8 +160,8 @@ class EvolvedPojoCodec(ReadOnlyCodec, PojoCodec[Codec]):
     ) -> None:
         super().__init__(class_name, fields, registered, unregistered)
         self.wire = tuple(wire)
-        kept = {f.name for f in self.wire if f.declaring_class != _GONE}
-        self._new = tuple(f for f in self.fields if f.name not in kept)
+        wire_names = {f.name for f in self.wire if f.declaring_class != _GONE}
+        self._new = tuple(f for f in self.fields if f.name not in wire_names)
 
     @property
     def child_names(self) -> Sequence[str]:
@@ -174,19 +174,19 @@ class EvolvedPojoCodec(ReadOnlyCodec, PojoCodec[Codec]):
     def with_children(self, children: Sequence[Any]) -> EvolvedPojoCodec:
         count = len(super().children)
         fields, registered, unregistered = self._parts_of(children[:count])
-        shown = {f.name: f for f in fields}
+        by_name = {f.name: f for f in fields}
         gone = iter(children[count:])
-        wire = [replace(f, serializer=next(gone)) if f.declaring_class == _GONE else shown[f.name] for f in self.wire]
+        wire = [replace(f, serializer=next(gone)) if f.declaring_class == _GONE else by_name[f.name] for f in self.wire]
         return EvolvedPojoCodec(self.class_name, wire, fields, registered, unregistered)
 
     def _read_fields(self, source: DataInput) -> dict[str, Any]:
-        found = {f.name: f.serializer.read(source) for f in self._new}
+        values = {f.name: f.serializer.read(source) for f in self._new}
         for field in self.wire:
             if field.declaring_class == _GONE:
                 field.flagged.skip(source)
             else:
-                found[field.name] = field.flagged.read(source)
-        return {f.name: found[f.name] for f in self.fields}
+                values[field.name] = field.flagged.read(source)
+        return {f.name: values[f.name] for f in self.fields}
 
     def _skip_fields(self, source: DataInput) -> None:
         for field in self.wire:
@@ -269,9 +269,9 @@ class DefaultCodec(ReadOnlyCodec):
 # Avro
 
 
-def _resolve_avro(written: AvroSerializer, wanted: AvroSerializer) -> Codec:
-    same = written.snapshot().resolve_schema_compatibility(wanted).verdict is Verdict.COMPATIBLE_AS_IS
-    return written if same else EvolvedAvroCodec(written, wanted)
+def _resolve_avro(written: AvroSerializer, target: AvroSerializer) -> Codec:
+    same = written.snapshot().resolve_schema_compatibility(target).verdict is Verdict.COMPATIBLE_AS_IS
+    return written if same else EvolvedAvroCodec(written, target)
 
 
 class EvolvedAvroCodec(ReadOnlyCodec):

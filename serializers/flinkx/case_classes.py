@@ -175,9 +175,9 @@ class CaseClassSerializer(FieldsSerializer):
     def to_column(self, value: Sequence[Any] | None, options: DecodeOptions) -> dict[str, Any] | None:
         if value is None:
             return None
-        shown: dict[str, Any] = dict.fromkeys(self.names)
-        shown |= {n: f.to_column(part, options) for n, f, part in zip(self.names, self.fields, value, strict=False)}
-        return shown
+        columns_of_value: dict[str, Any] = dict.fromkeys(self.names)
+        columns_of_value |= {n: f.to_column(part, options) for n, f, part in zip(self.names, self.fields, value, strict=False)}
+        return columns_of_value
 
     def from_column(self, value: Any) -> tuple[Any, ...] | None:
         return None if value is None else self._parts_of(value, f"a value of {self}")
@@ -286,13 +286,13 @@ class CaseClassSerializerSnapshot(CompositeTypeSerializerSnapshot):
     @property
     def _described(self) -> CaseClass:
         """What users have told about the class."""
-        found = current_registrations().case_classes.get(self.case_class, CaseClass())
-        if found.names is not None and len(found.names) != len(self.nested):
+        registered = current_registrations().case_classes.get(self.case_class, CaseClass())
+        if registered.names is not None and len(registered.names) != len(self.nested):
             raise InvalidRowError(
-                f"{self.case_class} was registered with the fields ({', '.join(found.names)}); its serializer snapshot has "
+                f"{self.case_class} was registered with the fields ({', '.join(registered.names)}); its serializer snapshot has "
                 f"{len(self.nested)} fields"
             )
-        return found
+        return registered
 
     def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
         described = self._described

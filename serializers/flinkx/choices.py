@@ -175,12 +175,12 @@ class CoproductSerializer(TypeSerializer):
     def to_column(self, value: ChosenValue | None, options: DecodeOptions) -> dict[str, Any] | None:
         if value is None:
             return None
-        shown: dict[str, Any] = {CLASS_FIELD: value.class_name}
+        columns_of_value: dict[str, Any] = {CLASS_FIELD: value.class_name}
         for branch in self.branches:
             if branch.column:
                 of_class = branch.name == value.class_name
-                shown[branch.column] = branch.serializer.to_column(value.value, options) if of_class else None
-        return shown
+                columns_of_value[branch.column] = branch.serializer.to_column(value.value, options) if of_class else None
+        return columns_of_value
 
     def from_column(self, value: Any) -> ChosenValue | None:
         if value is None or isinstance(value, ChosenValue):
@@ -271,11 +271,11 @@ def _has_content(serializer: TypeSerializer) -> bool:
 
 def _column_names(names: Sequence[str]) -> list[str]:
     """Return the simple names of classes; the full name of a class whose simple name another one has."""
-    found: list[str] = [CLASS_FIELD]
+    columns_of_names: list[str] = [CLASS_FIELD]
     for name in names:
         simple = simple_name(name)
-        found.append(simple if simple not in found else name)
-    return found[1:]
+        columns_of_names.append(simple if simple not in columns_of_names else name)
+    return columns_of_names[1:]
 
 
 def _columns(branches: Sequence[Branch], column: Column) -> dict[str, Column]:
@@ -321,10 +321,10 @@ class CoproductSnapshot(CompositeTypeSerializerSnapshot):
     @classmethod
     def read(cls, class_name: str, version: int, source: DataInput) -> CompositeTypeSerializerSnapshot:
         if version > 2:
-            found = super().read(class_name, version, source)
-            assert isinstance(found, CoproductSnapshot)
-            found._check(source)
-            return found
+            snapshot = super().read(class_name, version, source)
+            assert isinstance(snapshot, CoproductSnapshot)
+            snapshot._check(source)
+            return snapshot
         names = [source.read_utf() for _ in range(source.read_count("subtypes", 8))]
         return cls(class_name, [read_versioned_snapshot(source) for _ in names], names, version)
 

@@ -116,7 +116,7 @@ class PartsSnapshot(TypeSerializerSnapshot):
             if self.names[number] != new.names[number]:
                 return SchemaCompatibility.incompatible(f"{self.names[number]} was written, {new.names[number]} is required")
         pairs = zip(self.nested, new.nested, strict=True)
-        return SchemaCompatibility.worst(*(old.resolve_schema_compatibility(other) for old, other in pairs))
+        return SchemaCompatibility.worst(*(old.resolve_schema_compatibility(new_part) for old, new_part in pairs))
 
 
 def register_parts(
@@ -145,7 +145,7 @@ def register_parts(
     decisive
         The names that may not change; by default all.
     """
-    found: type[PartsSnapshot] = type(
+    snapshot_class: type[PartsSnapshot] = type(
         "PartsSnapshot",
         (PartsSnapshot,),
         {
@@ -157,5 +157,5 @@ def register_parts(
             "create": staticmethod(create),
         },
     )
-    provide_snapshots(class_names, found)
-    return found
+    provide_snapshots(class_names, snapshot_class)
+    return snapshot_class

@@ -147,16 +147,16 @@ class UuidSerializer(FixedWidthCodec, MappedSerializer):
     def column_of(self, values: EncodedValues) -> pa.Array:
         if (signed(values, 0, _COUNT) != _UUID_SIZE).any():
             raise ValueError(f"a UUID has {_UUID_SIZE} bytes")
-        shown = np.full((len(values), len(_NIL)), ord("-"), dtype=np.uint8)
-        shown[:, _DIGITS] = _HEX[values[:, _COUNT:]].reshape(-1, 2 * _UUID_SIZE)
-        return text(shown)
+        digits_text = np.full((len(values), len(_NIL)), ord("-"), dtype=np.uint8)
+        digits_text[:, _DIGITS] = _HEX[values[:, _COUNT:]].reshape(-1, 2 * _UUID_SIZE)
+        return text(digits_text)
 
     def bytes_of(self, column: pa.Array) -> EncodedValues:
-        shown = characters(column, len(_NIL))
-        halves = _HALVES[shown[:, _DIGITS]].reshape(-1, _UUID_SIZE, 2)
-        if (halves > _LAST_HALF).any() or (shown[:, _DASHES] != ord("-")).any():
+        digits_text = characters(column, len(_NIL))
+        halves = _HALVES[digits_text[:, _DIGITS]].reshape(-1, _UUID_SIZE, 2)
+        if (halves > _LAST_HALF).any() or (digits_text[:, _DASHES] != ord("-")).any():
             raise ValueError("a UUID in another form")
-        return np.hstack([big_endian(np.full(len(shown), _UUID_SIZE), _COUNT), halves[:, :, 0] << 4 | halves[:, :, 1]])
+        return np.hstack([big_endian(np.full(len(digits_text), _UUID_SIZE), _COUNT), halves[:, :, 0] << 4 | halves[:, :, 1]])
 
     @property
     def column_parts(self) -> Sequence[tuple[str, Codec]]:
@@ -257,8 +257,8 @@ class DurationSerializer(SimpleSerializer):
             return DurationValue(None, _INFINITE[form])
         if form:
             raise source.corrupt(f"a duration begins with a byte from 0 to 3, or 255 for null; found {form}", start)
-        found: DurationValue = self._finite.read(source)
-        return found
+        duration: DurationValue = self._finite.read(source)
+        return duration
 
     def write(self, value: DurationValue | None, target: DataOutput) -> None:
         if value is None:
@@ -286,8 +286,8 @@ class DurationSerializer(SimpleSerializer):
         length, unit = fields_in_order(value, ("length", "unit"), f"a value of {self}")
         if length is None:
             return DurationValue(None, unit)
-        found: DurationValue = self._finite.from_column({"length": length, "unit": unit})
-        return found
+        duration: DurationValue = self._finite.from_column({"length": length, "unit": unit})
+        return duration
 
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         length, unit = column.child(0), column.child(1)

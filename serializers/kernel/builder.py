@@ -104,10 +104,10 @@ class ProgramBuilder:
         self._paths.append(self.path)
 
     def _operands_of(self, op: Op) -> Operands:
-        found: Operands | None = getattr(op, self.direction)
-        if found is None:
+        operands: Operands | None = getattr(op, self.direction)
+        if operands is None:
             raise TypeError(f"{op.name} is not an instruction of the {self.direction} kernel")
-        return found
+        return operands
 
     def _set(self, row: list[Cell], op: Op, operand: Operand, value: Any) -> None:
         kind = operand.kind
@@ -180,9 +180,9 @@ class ProgramBuilder:
 
     def constant(self, data: bytes) -> int:
         """Return the offset of ``data`` among the constants."""
-        found = self._constants.find(data)
-        if found >= 0:
-            return found
+        position = self._constants.find(data)
+        if position >= 0:
+            return position
         self._constants += data
         return len(self._constants) - len(data)
 

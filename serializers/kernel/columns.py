@@ -111,20 +111,20 @@ class ColumnTree:
         return column
 
     def _fields(self, type_: pa.StructType, whole: pa.StructType, element_of: Column | None) -> Iterator[Column]:
-        wanted = iter(type_)
-        field = next(wanted, None)
+        fields_expected = iter(type_)
+        field = next(fields_expected, None)
         for each in whole:
             if field is None or field.name != each.name:
                 yield DISCARD
             else:
                 yield self._add(field.name, field.type, each.type, element_of)
-                field = next(wanted, None)
+                field = next(fields_expected, None)
 
     def path(self, index: int) -> str:
         """Return the path of a column, such as ``value.id``; empty for the discarding column."""
         for root in self.roots:
-            if root.index <= index and (found := _path(root, index)):
-                return found
+            if root.index <= index and (path_of_column := _path(root, index)):
+                return path_of_column
         return ""
 
     def root(self, name: str) -> Column:

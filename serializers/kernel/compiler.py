@@ -214,8 +214,8 @@ class EntryPoint(DeclaredKernel):
     def __call__(self, *arguments: Any) -> Any:
         """Run the function: interpreted as long as a process has little work for kernels, then compiled."""
         if interpreter.takes(self._arguments, arguments):
-            given = [a.interpreted() if isinstance(a, TwoForms) else a for a in arguments]
-            return interpret(self._function.in_python, self._arguments, given)
+            converted = [a.interpreted() if isinstance(a, TwoForms) else a for a in arguments]
+            return interpret(self._function.in_python, self._arguments, converted)
         if self._compiled is None:
             self.compile()
         if TwoForms in map(type, arguments):

@@ -24,5 +24,5 @@ def log_fallback(action: str, type_: object, column: str = "") -> None:
     """
     if (action, str(type_)) not in _LOGGED:
         _LOGGED.add((action, str(type_)))
-        where = f" in column {column}" if column else ""
-        _LOG.warning("values of type %s%s are %s one by one in Python, not by the kernel", type_, where, action)
+        place = f" in column {column}" if column else ""
+        _LOG.warning("values of type %s%s are %s one by one in Python, not by the kernel", type_, place, action)

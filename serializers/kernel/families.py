@@ -78,10 +78,10 @@ def caller(results: int) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             function = context.call_conv.get_function_type(result, arguments)
             pointer = builder.inttoptr(args[0], function.as_pointer())
-            status, found = context.call_conv.call_function(builder, pointer, result, arguments, args[1:])
+            status, value = context.call_conv.call_function(builder, pointer, result, arguments, args[1:])
             with cgutils.if_unlikely(builder, status.is_error):
                 context.call_conv.return_status_propagate(builder, status)
-            return found
+            return value
 
         return result(types.int64, *arguments), codegen
 
@@ -97,9 +97,9 @@ def addresses(families: Mapping[int, OnDemand], instructions: npt.NDArray[np.int
     used = {family >> FAMILY_SHIFT: families[family] for family in named & families.keys()}
 
     def compiled() -> npt.NDArray[np.int64]:
-        found = np.zeros(FAMILIES, dtype=np.int64)
+        table = np.zeros(FAMILIES, dtype=np.int64)
         for at, family in used.items():
-            found[at] = family.address
-        return found
+            table[at] = family.address
+        return table
 
     return TwoForms(compiled, lambda: [used[at].interpreted if at in used else 0 for at in range(FAMILIES)])

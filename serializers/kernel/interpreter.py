@@ -76,8 +76,8 @@ class Interpreter:
         Lines of arrays that kernels may still read in Python.
     """
 
-    def __init__(self, left: int = MOST_WORK) -> None:
-        self.left = left
+    def __init__(self, budget: int = MOST_WORK) -> None:
+        self.left = budget
 
     def takes(self, types: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
         """Return whether a call is interpreted, and count its work."""
@@ -107,9 +107,9 @@ def in_python(function: Any) -> FunctionType:
 
 def interpret(function: Callable[..., Any], types: tuple[ArgumentType, ...], arguments: Sequence[Any]) -> Any:
     """Call the Python function of a kernel with arguments that behave as in compiled code."""
-    given = [_interpreted(type_, argument) for type_, argument in zip(types, arguments, strict=True)]
+    operands = [_interpreted(type_, argument) for type_, argument in zip(types, arguments, strict=True)]
     with np.errstate(over="ignore"):
-        return function(*given)
+        return function(*operands)
 
 
 _dtype: Final = cache(np.dtype)

@@ -108,12 +108,12 @@ def _operands(text: str | None) -> Operands | None:
     """Parse the operands of an instruction, such as ``a register, d:target empty``; ``None`` without an instruction."""
     if text is None:
         return None
-    found: Operands = {}
+    operands: Operands = {}
     for part in filter(None, text.split(", ")):
         place, name = part.split(" ")
         letter, _, kind = place.partition(":")
-        found[name] = Operand(name, A + "abcdef".index(letter), Kind[(kind or "number").upper()])
-    return found
+        operands[name] = Operand(name, A + "abcdef".index(letter), Kind[(kind or "number").upper()])
+    return operands
 
 
 class Op(IntEnum):

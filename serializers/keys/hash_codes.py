@@ -93,10 +93,10 @@ def hash_codes(serializer: Codec, keys: pa.Array, column: str = "key") -> Hashes
 
 def column_hashes(serializer: Codec, array: pa.Array) -> Hashes:
     """Return ``hashCode`` of the values of a column that has the serializer's own type; 0 for null."""
-    found = _vectorized(serializer, array)
-    if found is None:
+    hashes = _vectorized(serializer, array)
+    if hashes is None:
         return _one_by_one(serializer, array)
-    return np.where(_nulls(array), np.int32(0), found) if array.null_count else found
+    return np.where(_nulls(array), np.int32(0), hashes) if array.null_count else hashes
 
 
 def _nulls(array: pa.Array) -> npt.NDArray[np.bool_]:
@@ -229,11 +229,11 @@ def _of_present(array: pa.Array, hashes: Callable[[pa.Array], Hashes | None]) ->
     if not array.null_count:
         return hashes(array)
     rows = np.flatnonzero(~_nulls(array))
-    found = hashes(array.take(pa.array(rows)))
-    if found is None:
+    hash_codes = hashes(array.take(pa.array(rows)))
+    if hash_codes is None:
         return None
     codes = np.zeros(len(array), dtype=np.int32)
-    codes[rows] = found
+    codes[rows] = hash_codes
     return codes
 
 

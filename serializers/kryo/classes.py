@@ -71,8 +71,8 @@ def undescribed_classes(*parts: Any) -> tuple[str, ...]:
     parts
         As for :func:`~state_processor.serializers.traversal.outermost_of`.
     """
-    found: list[KryoSerializer] = outermost_of(imported_class("kryo.serializer", "KryoSerializer"), *parts)
-    return tuple(dict.fromkeys(s.type_class for s in found if not s.self_delimiting))
+    serializers: list[KryoSerializer] = outermost_of(imported_class("kryo.serializer", "KryoSerializer"), *parts)
+    return tuple(dict.fromkeys(s.type_class for s in serializers if not s.self_delimiting))
 
 
 def calls(classes: Iterable[str]) -> str:
@@ -115,20 +115,20 @@ _CONNECTOR_CLASSES: Final = {described.name: described for described in (_KAFKA_
 def user_class(name: str) -> KryoClass | None:
     """Return the description of a class; for the class of an enum constant, the description of the enum."""
     described = current_registrations().kryo_classes
-    found = described.get(name) or _CONNECTOR_CLASSES.get(name)
-    if found is None and "$" in name:
+    description = described.get(name) or _CONNECTOR_CLASSES.get(name)
+    if description is None and "$" in name:
         outer, _, number = name.rpartition("$")
-        found = described.get(outer) if number.isdigit() else None
-        if found is not None and found.constants is None:
+        description = described.get(outer) if number.isdigit() else None
+        if description is not None and description.constants is None:
             return None
-    return found
+    return description
 
 
-def unknown_class(name: str, where: str) -> UnsupportedFormatError:
+def unknown_class(name: str, context: str) -> UnsupportedFormatError:
     """Return the error for a class that is not described."""
     describing = registering(f"register_kryo_class({name!r}, {{'field': 'java.lang.String', …}})")
     return UnsupportedFormatError(
-        f"{where}: a value of class {name} in Kryo's encoding, without field names or lengths: describe the class "
+        f"{context}: a value of class {name} in Kryo's encoding, without field names or lengths: describe the class "
         f"with {describing}; for an enum, pass ['A', 'B', …]"
     )
 

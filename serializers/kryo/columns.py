@@ -109,9 +109,9 @@ def column_value(type_: JavaType, value: Any, options: DecodeOptions, inside: fr
     match kind:
         case "struct":
             if not isinstance(value, KryoObject) or value.class_name != type_.name:
-                found = value.class_name if isinstance(value, KryoObject) else type(value).__name__
+                class_name = value.class_name if isinstance(value, KryoObject) else type(value).__name__
                 raise UndecodableValueError(
-                    f"a value of class {found} where {type_.name} is declared: describe {type_.name} with "
+                    f"a value of class {class_name} where {type_.name} is declared: describe {type_.name} with "
                     f"{registering(f'register_kryo_class({type_.name!r}, None)')} to see values of its subclasses as JSON"
                 )
             within = inside | {type_.name}

@@ -84,9 +84,9 @@ def big_decimal(value: Any) -> Decimal:
 
 def instant_of_millis(value: Any) -> Instant:
     """Convert a point in time of whole milliseconds."""
-    found = to_instant(value)
-    exact_millis(found)
-    return found
+    instant = to_instant(value)
+    exact_millis(instant)
+    return instant
 
 
 def time_of_day_millis(value: Any) -> int:
@@ -116,17 +116,17 @@ def clock(millis: int) -> str:
 
 def address(value: Any) -> str:
     """Convert text of host and port."""
-    found = re.fullmatch(r"(.*):([0-9]{1,5})", text(value))
-    if found is None or int(found[2]) > 0xFFFF:
+    match = re.fullmatch(r"(.*):([0-9]{1,5})", text(value))
+    if match is None or int(match[2]) > 0xFFFF:
         raise ValueError(f"expected host and port, such as host:80, found {value!r}")
     return str(value)
 
 
-def nothing_new(what: str) -> Callable[[Any], Any]:
+def nothing_new(kind: str) -> Callable[[Any], Any]:
     """Return a converter that refuses all values: only values that were read can be written."""
 
     def make(value: Any) -> Any:
-        raise ValueError(f"new values of {what} can't be written")
+        raise ValueError(f"new values of {kind} can't be written")
 
     return make
 

@@ -15,10 +15,10 @@ _SIGNED: Final = r"([+-]?[0-9]+)"
 
 
 def _match(pattern: str, text: Any, like: str) -> re.Match[str]:
-    found = re.fullmatch(pattern, text) if isinstance(text, str) else None
-    if found is None:
+    match = re.fullmatch(pattern, text) if isinstance(text, str) else None
+    if match is None:
         raise ValueError(f"expected text like {like}, found {text!r}")
-    return found
+    return match
 
 
 class Duration(NamedTuple):
@@ -48,14 +48,14 @@ class Duration(NamedTuple):
             return value
         if isinstance(value, timedelta):
             return cls(value.days * 86400 + value.seconds, value.microseconds * 1000)
-        found = _match(
+        match = _match(
             rf"([+-]?)P(?:{_SIGNED}D)?(?:T(?:{_SIGNED}H)?(?:{_SIGNED}M)?(?:{_SIGNED}(?:\.([0-9]{{1,9}}))?S)?)?", value, "PT1.5S"
         )
-        days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:5])
-        nanos = int((found[6] or "").ljust(9, "0"))
+        days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[1:5])
+        nanos = int((match[6] or "").ljust(9, "0"))
         total = (days * 86400 + hours * 3600 + minutes * 60 + seconds) * _SECOND
-        total += -nanos if (found[5] or "").startswith("-") else nanos
-        return cls(*divmod(-total if found[1] == "-" else total, _SECOND))
+        total += -nanos if (match[5] or "").startswith("-") else nanos
+        return cls(*divmod(-total if match[1] == "-" else total, _SECOND))
 
 
 class Period(NamedTuple):
@@ -74,8 +74,8 @@ class Period(NamedTuple):
         """Convert text like ``P1Y-2M3D``."""
         if isinstance(value, Period):
             return value
-        found = _match(rf"P(?:{_SIGNED}Y)?(?:{_SIGNED}M)?(?:{_SIGNED}D)?", value, "P1Y2M3D")
-        return cls(*(int(part or 0) for part in found.groups()))
+        match = _match(rf"P(?:{_SIGNED}Y)?(?:{_SIGNED}M)?(?:{_SIGNED}D)?", value, "P1Y2M3D")
+        return cls(*(int(part or 0) for part in match.groups()))
 
 
 class Year(NamedTuple):
@@ -106,8 +106,8 @@ class YearMonth(NamedTuple):
         """Convert text like ``2024-02``."""
         if isinstance(value, YearMonth):
             return value
-        found = _match(rf"{_SIGNED}-(0[1-9]|1[0-2])", value, "2024-02")
-        return cls(int(found[1]), int(found[2]))
+        match = _match(rf"{_SIGNED}-(0[1-9]|1[0-2])", value, "2024-02")
+        return cls(int(match[1]), int(match[2]))
 
 
 class MonthDay(NamedTuple):
@@ -124,8 +124,8 @@ class MonthDay(NamedTuple):
         """Convert text like ``--02-29``."""
         if isinstance(value, MonthDay):
             return value
-        found = _match(r"--([0-9][0-9])-([0-9][0-9])", value, "--02-29")
-        parts = cls(int(found[1]), int(found[2]))
+        match = _match(r"--([0-9][0-9])-([0-9][0-9])", value, "--02-29")
+        parts = cls(int(match[1]), int(match[2]))
         if not LocalDate(2000, *parts).is_valid:
             raise ValueError(f"expected a day of the year, found {parts}")
         return parts
@@ -193,8 +193,8 @@ class OffsetTime(NamedTuple):
         """Convert text like ``13:05+02:00``."""
         if isinstance(value, OffsetTime):
             return value
-        found = _match(rf"(.*?)({_OFFSET})", value, "13:05+02:00")
-        return cls(to_local_time(found[1]), Offset.of(found[2]))
+        match = _match(rf"(.*?)({_OFFSET})", value, "13:05+02:00")
+        return cls(to_local_time(match[1]), Offset.of(match[2]))
 
 
 class OffsetDateTime(NamedTuple):
@@ -216,8 +216,8 @@ class OffsetDateTime(NamedTuple):
             if away is None:
                 raise ValueError(f"expected a datetime with an offset, found {value!r}")
             return cls(to_local_date_time(value.replace(tzinfo=None)), Offset(round(away.total_seconds())))
-        found = _match(rf"(.*?)({_OFFSET})", value, "2024-02-29T13:05-03:30")
-        return cls(to_local_date_time(found[1]), Offset.of(found[2]))
+        match = _match(rf"(.*?)({_OFFSET})", value, "2024-02-29T13:05-03:30")
+        return cls(to_local_date_time(match[1]), Offset.of(match[2]))
 
 
 class ZonedDateTime(NamedTuple):
@@ -261,10 +261,10 @@ class ZonedDateTime(NamedTuple):
         """Convert text like ``2024-07-01T13:05+02:00[Europe/Zurich]``, with an offset or a zone or both."""
         if isinstance(value, ZonedDateTime):
             return value
-        found = _match(rf"([^\[]*?)({_OFFSET})?(?:\[(.+)\])?", value, "2024-07-01T13:05+02:00[Europe/Zurich]")
-        offset = Offset.of(found[2]) if found[2] else None
-        if offset is None and not found[3]:
+        match = _match(rf"([^\[]*?)({_OFFSET})?(?:\[(.+)\])?", value, "2024-07-01T13:05+02:00[Europe/Zurich]")
+        offset = Offset.of(match[2]) if match[2] else None
+        if offset is None and not match[3]:
             raise ValueError(f"expected an offset or a zone, found {value!r}")
-        zone = zone_of(found[3]) if found[3] else offset
+        zone = zone_of(match[3]) if match[3] else offset
         assert zone is not None
-        return cls(to_local_date_time(found[1]), offset, zone)
+        return cls(to_local_date_time(match[1]), offset, zone)

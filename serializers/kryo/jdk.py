@@ -72,14 +72,14 @@ class JdkClass:
     final: bool = False
 
 
-def _both(layout: Layout, make: Callable[[Any], Any], show: Callable[[Any], Any] = converters.same, **more: Any) -> JdkClass:
-    return JdkClass({KRYO_2: layout, KRYO_5: layout}, make, show, **more)
+def _both(layout: Layout, make: Callable[[Any], Any], show: Callable[[Any], Any] = converters.same, **flags: Any) -> JdkClass:
+    return JdkClass({KRYO_2: layout, KRYO_5: layout}, make, show, **flags)
 
 
 def _each(
-    kryo_2: Layout, kryo_5: Layout, make: Callable[[Any], Any], show: Callable[[Any], Any] = converters.same, **more: Any
+    kryo_2: Layout, kryo_5: Layout, make: Callable[[Any], Any], show: Callable[[Any], Any] = converters.same, **flags: Any
 ) -> JdkClass:
-    return JdkClass({KRYO_2: kryo_2, KRYO_5: kryo_5}, make, show, **more)
+    return JdkClass({KRYO_2: kryo_2, KRYO_5: kryo_5}, make, show, **flags)
 
 
 def _java_time(of: Any, fields: Mapping[str, str], *kryo_5: Layout) -> JdkClass:

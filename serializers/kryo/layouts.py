@@ -241,12 +241,12 @@ class _ByFields:
         return [(name, JavaType(type_)) for name, type_ in sorted(self.fields.items())]
 
     def read(self, reader: ObjectInput) -> Any:
-        found = reader.fields(self.in_order)
-        parts = [found[name] for name in self.fields]
+        values = reader.fields(self.in_order)
+        parts = [values[name] for name in self.fields]
         if None in parts:
             raise reader.source.corrupt(f"expected no null in the fields of {self.build}")
         value = self.build(*[whole(part.content) if isinstance(part, Node) else part for part in parts])
-        return Apart(value, found) if any(isinstance(part, Node) for part in parts) else value
+        return Apart(value, values) if any(isinstance(part, Node) for part in parts) else value
 
     def write(self, writer: ObjectOutput, content: Any) -> None:
         if isinstance(content, Apart):
@@ -307,8 +307,8 @@ def java_stream(value_of: Callable[[Any], Any]) -> Layout:
     """Return the layout of an object in Java serialization; ``value_of`` converts it to a plain value."""
 
     def read(reader: ObjectInput) -> JavaStream:
-        found = read_java_object(reader.source)
-        return JavaStream(found.raw, value_of(found.content))
+        stream = read_java_object(reader.source)
+        return JavaStream(stream.raw, value_of(stream.content))
 
     return Layout(read, _write_stream)
 

@@ -71,7 +71,7 @@ def with_replacements(type_: P, replacements: Mapping[int, Codec]) -> P:
     return transform(type_, lambda part: replacements.get(id(part), part))
 
 
-def declared_as(part: KryoSerializer, given: JavaType, path: str) -> JavaType:
+def declared_as(part: KryoSerializer, type_: JavaType, path: str) -> JavaType:
     """Return the Java type of a part, with type arguments from the user.
 
     Raises
@@ -79,12 +79,12 @@ def declared_as(part: KryoSerializer, given: JavaType, path: str) -> JavaType:
     OptionError
         If values of the class of the part are not of the given type.
     """
-    own = JavaType(part.type_class, given.arguments)
-    if shape(own)[0] == shape(given)[0] and (given.arguments or own.name == given.name):
-        return own
+    declared = JavaType(part.type_class, type_.arguments)
+    if shape(declared)[0] == shape(type_)[0] and (type_.arguments or declared.name == type_.name):
+        return declared
     if part.type_class in _ANYTHING:
-        return given
-    raise OptionError(f"types: {path} is declared as {part.type_class}, whose values are not of type {given}")
+        return type_
+    raise OptionError(f"types: {path} is declared as {part.type_class}, whose values are not of type {type_}")
 
 
 _ANYTHING: Final = frozenset({"java.lang.Object", "java.io.Serializable", "java.lang.Iterable"})

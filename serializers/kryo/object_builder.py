@@ -137,8 +137,8 @@ class Builder:
         types = dict(described.fields)
         if value.keys() != types.keys():
             names = sorted(value.keys() ^ types.keys())
-            fields, others = ", ".join(types), ", ".join(names)
-            raise ValueError(f"expected the fields {fields} of {described.name}; too many or missing: {others}")
+            fields, fields_given = ", ".join(types), ", ".join(names)
+            raise ValueError(f"expected the fields {fields} of {described.name}; too many or missing: {fields_given}")
         within = inside | {described.name}
         return {name: self.declared(type_, value[name], within) for name, type_ in types.items()}
 

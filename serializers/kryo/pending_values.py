@@ -81,10 +81,10 @@ def _canonical(type_: JavaType, value: Any, inside: frozenset[str]) -> Any:
             pairs = value.items() if isinstance(value, Mapping) else value
             return [[_canonical(parts[0][1], k, inside), _canonical(parts[1][1], v, inside)] for k, v in pairs]
     row = jdk.TABLE.get(BOXES.get(type_.name, type_.name))
-    made = row.make(value) if row is not None else value
-    if isinstance(made, BigInteger):
-        return to_text(made)
-    return made if isinstance(made, (bool, int, float)) else str(made)
+    value_made = row.make(value) if row is not None else value
+    if isinstance(value_made, BigInteger):
+        return to_text(value_made)
+    return value_made if isinstance(value_made, (bool, int, float)) else str(value_made)
 
 
 def _canonical_json(value: Any) -> str:

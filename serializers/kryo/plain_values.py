@@ -18,15 +18,15 @@ def plain(node: Node | None) -> Any:
     return _plain_content(node, {}) if node is not None else None
 
 
-def _plain_content(node: Node, known: dict[Node, Any]) -> Any:
-    if node not in known:
-        known[node] = _plain(node, known)
-    return known[node]
+def _plain_content(node: Node, contents: dict[Node, Any]) -> Any:
+    if node not in contents:
+        contents[node] = _plain(node, contents)
+    return contents[node]
 
 
-def _plain(node: Node, known: dict[Node, Any]) -> Any:
+def _plain(node: Node, contents: dict[Node, Any]) -> Any:
     def of(part: Any) -> Any:
-        return _plain_content(part, known) if isinstance(part, Node) else part
+        return _plain_content(part, contents) if isinstance(part, Node) else part
 
     content, described = whole(node.content), user_class(node.class_name)
     if described is not None and described.read is not None:

@@ -62,18 +62,18 @@ class _Messages:
         """Read a message as JSON."""
         from google.protobuf import json_format
 
-        where = f"{reader.where}, message {self.class_name}"
+        context = f"{reader.where}, message {self.class_name}"
         size = reader.varint()
         data = reader.source.read_bytes(reader.count("bytes of a message", size))
-        with foreign_errors(where):
+        with foreign_errors(context):
             message = self.message_class().FromString(data)
-            found: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
-            again = json_format.ParseDict(found, self.message_class()())
+            content: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
+            again = json_format.ParseDict(content, self.message_class()())
         if again.SerializeToString(deterministic=True) != message.SerializeToString(deterministic=True):
             raise UnsupportedFormatError(
-                f"{where}: it has fields that the registered message does not have; register the version of the job"
+                f"{context}: it has fields that the registered message does not have; register the version of the job"
             )
-        return found
+        return content
 
     def write(self, writer: KryoWriter, value: Any) -> None:
         """Write a message from JSON."""

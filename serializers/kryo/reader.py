@@ -117,10 +117,10 @@ class KryoReader(ObjectInput):
             return node
         if marker - 2 >= len(self._objects):
             raise self.source.corrupt(f"object {marker - 2} is referred to, {len(self._objects)} were read", start)
-        found = self._objects[marker - 2]
-        if found is None:
+        earlier = self._objects[marker - 2]
+        if earlier is None:
             raise UndecodableValueError(f"{self.source.source}, offset {start}: a {name} contains itself")
-        return found
+        return earlier
 
     def declared(self, type_: JavaType) -> Any:
         """Read the value of a field: a primitive alone, an object of a final class without its class."""

@@ -177,7 +177,7 @@ class KryoSerializer(TypeSerializer):
             version = _version_of(self.flink)
             return version, self._decode_as(version, source)
         start = source.position
-        found: list[tuple[bool, int, int, Node | None]] = []
+        decodings: list[tuple[bool, int, int, Node | None]] = []
         problems: list[StateProcessorError] = []
         for version in (KRYO_5, KRYO_2):
             source.position = start
@@ -186,13 +186,13 @@ class KryoSerializer(TypeSerializer):
             except StateProcessorError as problem:
                 problems.append(problem)
             else:
-                found.append((source.at_end(), source.position, version, node))
-        if not found:
+                decodings.append((source.at_end(), source.position, version, node))
+        if not decodings:
             raise problems[0]
-        if any(whole for whole, *_ in found):
-            found = [f for f in found if f[0]]
-        _, end, version, node = found[0]
-        if len(found) == 2 and (end != found[1][1] or to_json(plain(node)) != to_json(plain(found[1][3]))):
+        if any(whole for whole, *_ in decodings):
+            decodings = [f for f in decodings if f[0]]
+        _, end, version, node = decodings[0]
+        if len(decodings) == 2 and (end != decodings[1][1] or to_json(plain(node)) != to_json(plain(decodings[1][3]))):
             raise UnsupportedFormatError(
                 f"{source.source}, offset {start}: a value of {self} can be read as written by Flink 1.x and by Flink 2.x, with "
                 "different results; give read_serializer_snapshot() the flink_major that wrote it"
@@ -243,8 +243,8 @@ class KryoSerializer(TypeSerializer):
             raise InvalidRowError(f"expected a value of {self} with fewer levels of nesting") from None
 
     def _bytes_of(self, value: KryoValue) -> bytes:
-        wanted = value.encoding and self._encoding(self._writes or value.encoding.version)
-        return value.raw if value.encoding == wanted else self._encode(value.node).raw
+        encoding = value.encoding and self._encoding(self._writes or value.encoding.version)
+        return value.raw if value.encoding == encoding else self._encode(value.node).raw
 
     def _encode(self, node: Node | None) -> KryoValue:
         version = self._writes
@@ -355,21 +355,21 @@ class KryoSerializerSnapshot(TypeSerializerSnapshot):
 
     def custom_serializers(self) -> dict[str, str]:
         """Return the Kryo serializers that the job configured, by class."""
-        found = {}
+        names_of_serializers = {}
         for entry in self.default_serializer_classes:
             if entry.value is not None:
-                found[entry.name] = DataInput(entry.value).read_utf()
-        found.update((e.name, "given as an object") for e in self.default_serializers)
+                names_of_serializers[entry.name] = DataInput(entry.value).read_utf()
+        names_of_serializers.update((e.name, "given as an object") for e in self.default_serializers)
         for entry in self.registrations:
             if entry.value is not None and entry.name != _AVRO_ARRAY:
                 value = DataInput(entry.value)
                 value.read_utf()
                 kind = value.read_int()
                 if kind == _BY_CLASS:
-                    found[entry.name] = value.read_utf()
+                    names_of_serializers[entry.name] = value.read_utf()
                 elif kind == _BY_INSTANCE:
-                    found[entry.name] = "given as an object"
-        return {name: serializer for name, serializer in found.items() if serializer not in _STANDARD}
+                    names_of_serializers[entry.name] = "given as an object"
+        return {name: serializer for name, serializer in names_of_serializers.items() if serializer not in _STANDARD}
 
     @classmethod
     def of(cls, type_class: str, registered: Iterable[str] = ()) -> KryoSerializerSnapshot:
@@ -382,30 +382,30 @@ class KryoSerializerSnapshot(TypeSerializerSnapshot):
         return cls(KRYO_SNAPSHOT, None, type_class, tuple(entries))
 
     def resolve_schema_compatibility(self, new: TypeSerializer | TypeSerializerSnapshot) -> SchemaCompatibility:
-        wanted = new.snapshot() if isinstance(new, TypeSerializer) else new
-        if not isinstance(wanted, KryoSerializerSnapshot):
-            return SchemaCompatibility.incompatible(f"written as KRYO<{self.type_class}>, not with {wanted.class_name}")
-        if wanted.type_class != self.type_class:
-            return SchemaCompatibility.incompatible(f"written as KRYO<{self.type_class}>, not as KRYO<{wanted.type_class}>")
+        new_snapshot = new.snapshot() if isinstance(new, TypeSerializer) else new
+        if not isinstance(new_snapshot, KryoSerializerSnapshot):
+            return SchemaCompatibility.incompatible(f"written as KRYO<{self.type_class}>, not with {new_snapshot.class_name}")
+        if new_snapshot.type_class != self.type_class:
+            return SchemaCompatibility.incompatible(f"written as KRYO<{self.type_class}>, not as KRYO<{new_snapshot.type_class}>")
         parts = [
-            _merge(what, old, new_entries)
-            for what, old, new_entries in (
-                ("default serializer", self.default_serializers, wanted.default_serializers),
-                ("default serializer class", self.default_serializer_classes, wanted.default_serializer_classes),
-                ("registration", self.registrations, wanted.registrations),
+            _merge(title, old, new_entries)
+            for title, old, new_entries in (
+                ("default serializer", self.default_serializers, new_snapshot.default_serializers),
+                ("default serializer class", self.default_serializer_classes, new_snapshot.default_serializer_classes),
+                ("registration", self.registrations, new_snapshot.registrations),
             )
         ]
         return SchemaCompatibility.worst(*parts)
 
 
-def _merge(what: str, old: tuple[OptionalEntry, ...], new: tuple[OptionalEntry, ...]) -> SchemaCompatibility:
+def _merge(title: str, old: tuple[OptionalEntry, ...], new: tuple[OptionalEntry, ...]) -> SchemaCompatibility:
     """Merge entries like Flink's ``LinkedOptionalMap.mergeRightIntoLeft``: old entries keep their positions, new ones follow."""
     there = {e.name: e for e in new}
     for entry in old:
         merged = there.get(entry.name, entry)
         if merged.key is None or merged.value is None:
             return SchemaCompatibility.incompatible(
-                f"the {what} of {entry.name} can no longer be loaded, and the job lacks another"
+                f"the {title} of {entry.name} can no longer be loaded, and the job lacks another"
             )
     ordered = [e.name for e in old] == [e.name for e in new][: len(old)]
     return SchemaCompatibility.compatible_as_is() if ordered else SchemaCompatibility.compatible_with_reconfigured_serializer()

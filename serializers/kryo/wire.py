@@ -117,15 +117,15 @@ class KryoInput:
 
     def text(self) -> str:
         """Read a string that is not null."""
-        found = self.string()
-        if found is None:
+        text = self.string()
+        if text is None:
             raise self.source.corrupt("expected text, found null")
-        return found
+        return text
 
-    def count(self, what: str, count: int, min_size: int = 1) -> int:
+    def count(self, title: str, count: int, min_size: int = 1) -> int:
         """Check a number of elements against the number of remaining bytes."""
         if count < 0 or count * min_size > self.source.remaining:
-            raise self.source.corrupt(f"{count} {what} announced, {self.source.remaining} bytes left")
+            raise self.source.corrupt(f"{count} {title} announced, {self.source.remaining} bytes left")
         return count
 
 

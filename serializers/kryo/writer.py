@@ -53,9 +53,9 @@ class KryoWriter(ObjectOutput):
             self.varint(self.numbers[name] + 2)
         else:
             self.varint(1)
-            known = name in self._names
+            is_written = name in self._names
             self.varint(self._names.setdefault(name, len(self._names)))
-            if not known:
+            if not is_written:
                 self.class_name(name)
 
     def node(self, node: Node | None, arguments: tuple[JavaType, ...] = ()) -> None:
@@ -95,8 +95,8 @@ class KryoWriter(ObjectOutput):
         self.varint(0 if constant is None else described.constants.index(constant) + 1)
 
     def _write(self, node: Node, name: str, arguments: tuple[JavaType, ...]) -> None:
-        found = user_class(node.class_name)
-        if node.class_name != name and (found is None or found.name != name):
+        described = user_class(node.class_name)
+        if node.class_name != name and (described is None or described.name != name):
             raise ValueError(f"expected an object of the final class {name}, found one of class {node.class_name}")
         self._depth += 1
         if self._depth > DEEPEST:

@@ -36,12 +36,12 @@ def message_class(message: Any, descriptor_set: bytes | None = None) -> Any:
     """
     require("google.protobuf", "protobuf", "messages of Protocol Buffers")
     try:
-        found = message if descriptor_set is None else _class_of(descriptor_set, message)
-        found.DESCRIPTOR.full_name  # noqa: B018 - an attribute of generated classes
+        generated = message if descriptor_set is None else _class_of(descriptor_set, message)
+        generated.DESCRIPTOR.full_name  # noqa: B018 - an attribute of generated classes
     except Exception as error:  # of protobuf, for a name or a set that it does not accept
-        what = "is not a class that protoc generated" if descriptor_set is None else "is not in the descriptor set"
-        raise OptionError(f"the message {message!r} {what}: {error}") from None
-    return found
+        problem = "is not a class that protoc generated" if descriptor_set is None else "is not in the descriptor set"
+        raise OptionError(f"the message {message!r} {problem}: {error}") from None
+    return generated
 
 
 @cache
@@ -51,7 +51,7 @@ def _class_of(descriptor_set: bytes, name: str) -> Any:
     pool = descriptor_pool.DescriptorPool()
     waiting = {file.name: file for file in descriptor_pb2.FileDescriptorSet.FromString(descriptor_set).file}
     while waiting:
-        ready = [file for file in waiting.values() if not any(other in waiting for other in file.dependency)]
+        ready = [file for file in waiting.values() if not any(dependency in waiting for dependency in file.dependency)]
         if not ready:
             raise ValueError(f"the files {', '.join(waiting)} import each other")
         for file in ready:
@@ -116,7 +116,7 @@ def _is_repeated(field: Any) -> bool:
 # Bytes to columns
 
 
-def parsed(message_type: Any, data: bytes, where: str) -> Any:
+def parsed(message_type: Any, data: bytes, context: str) -> Any:
     """Return the message in some bytes.
 
     Raises
@@ -130,10 +130,10 @@ def parsed(message_type: Any, data: bytes, where: str) -> Any:
     try:
         message = message_type.FromString(data)
     except DecodeError as error:
-        raise UnsupportedFormatError(f"{where}: not a message {name}: {error}") from None
+        raise UnsupportedFormatError(f"{context}: not a message {name}: {error}") from None
     unknown = next(_unknown_fields(message, name), None)
     if unknown is not None:
-        raise UnsupportedFormatError(f"{where}: {unknown}; use the version of the .proto file that the job has")
+        raise UnsupportedFormatError(f"{context}: {unknown}; use the version of the .proto file that the job has")
     return message
 
 
@@ -174,8 +174,8 @@ def _single_value(field: Any, value: Any) -> Any:
     if field.message_type is not None:
         return to_column(value)
     if field.enum_type is not None:
-        known = field.enum_type.values_by_number.get(value)
-        return str(value) if known is None else known.name
+        constant = field.enum_type.values_by_number.get(value)
+        return str(value) if constant is None else constant.name
     return Decimal(value) if _types()[field.type] == _UNSIGNED else value
 
 
@@ -209,8 +209,8 @@ def _fill(message: Any, value: Any) -> None:
         return
     fields = message.DESCRIPTOR.fields_by_name
     for unknown in (name for name in value if name not in fields):
-        known = ", ".join(fields)
-        raise InvalidRowError(f"the message {message.DESCRIPTOR.full_name} lacks a field {unknown!r}; it has: {known}")
+        names = ", ".join(fields)
+        raise InvalidRowError(f"the message {message.DESCRIPTOR.full_name} lacks a field {unknown!r}; it has: {names}")
     for name, part in value.items():
         if part is not None:
             _set(message, fields[name], part)
@@ -245,6 +245,6 @@ def _set_map(target: Any, field: Any, value: Any) -> None:
 
 def _scalar(field: Any, value: Any) -> Any:
     if field.enum_type is not None and isinstance(value, str):
-        known = field.enum_type.values_by_name.get(value)
-        return int(value) if known is None else known.number
+        constant = field.enum_type.values_by_name.get(value)
+        return int(value) if constant is None else constant.number
     return int(value) if isinstance(value, Decimal) else value

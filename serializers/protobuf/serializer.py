@@ -76,8 +76,8 @@ class ProtobufSerializer(DescribedSerializer):
         return messages.arrow_type(self.message_class.DESCRIPTOR)
 
     def to_column(self, value: bytes, options: DecodeOptions) -> Any:
-        found = self.message_class
-        return messages.to_column(messages.parsed(found, value, str(self)))
+        message_type = self.message_class
+        return messages.to_column(messages.parsed(message_type, value, str(self)))
 
     def from_column(self, value: Any) -> bytes:
         return value if isinstance(value, bytes) else messages.from_column(self.message_class, value)
@@ -132,10 +132,10 @@ class StatefunProtobufSnapshot(TypeSerializerSnapshot):
 
     def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
         assert isinstance(new, StatefunProtobufSnapshot)
-        written, wanted = self._parts()[0], new._parts()[0]
-        if written == wanted:
+        written, new_type = self._parts()[0], new._parts()[0]
+        if written == new_type:
             return SchemaCompatibility.compatible_as_is()
-        return SchemaCompatibility.incompatible(f"messages of {written} were written, {wanted} is required")
+        return SchemaCompatibility.incompatible(f"messages of {written} were written, {new_type} is required")
 
 
 @dataclass(frozen=True, slots=True)

@@ -447,10 +447,10 @@ class EnumerationSerializerSnapshot(TypeSerializerSnapshot):
         assert isinstance(new, EnumerationSerializerSnapshot)
         if new.enumeration != self.enumeration:
             return SchemaCompatibility.incompatible(f"{self.enumeration} was written, {new.enumeration} is required")
-        wanted = {number: name for name, number in new.values}
+        new_names = {number: name for name, number in new.values}
         for name, number in self.values:
-            if wanted.get(number) != name:
-                now = f"now belongs to {wanted[number]!r}" if number in wanted else "no longer exists"
+            if new_names.get(number) != name:
+                now = f"now belongs to {new_names[number]!r}" if number in new_names else "no longer exists"
                 return SchemaCompatibility.incompatible(f"{self.enumeration}: id {number} was {name!r} and {now}")
         return SchemaCompatibility.compatible_as_is()
 

@@ -82,8 +82,8 @@ class UndescribedClassesCodec(Codec):
     def to_column(self, value: PojoValue | None, options: DecodeOptions) -> dict[str, Any] | None:
         if value is None:
             return None
-        shown = {CLASS_FIELD: value.class_name, BYTES_FIELD: value.get(BYTES_FIELD)}
-        return shown if BYTES_FIELD in value else (self.pojo.to_column(value, options) or {}) | shown
+        columns_of_class = {CLASS_FIELD: value.class_name, BYTES_FIELD: value.get(BYTES_FIELD)}
+        return columns_of_class if BYTES_FIELD in value else (self.pojo.to_column(value, options) or {}) | columns_of_class
 
     def from_column(self, value: Mapping[str, Any] | None) -> PojoValue | None:
         if value is None or isinstance(value, PojoValue):
@@ -91,12 +91,12 @@ class UndescribedClassesCodec(Codec):
         rest = {name: field for name, field in value.items() if name not in (CLASS_FIELD, BYTES_FIELD)}
         class_name, data = value.get(CLASS_FIELD), value.get(BYTES_FIELD)
         if data is None:
-            known = {CLASS_FIELD: class_name} if class_name not in (None, self.pojo.class_name) else {}
-            if known and not self.pojo.has_subclasses:
+            class_column = {CLASS_FIELD: class_name} if class_name not in (None, self.pojo.class_name) else {}
+            if class_column and not self.pojo.has_subclasses:
                 raise InvalidRowError(
                     f"{CLASS_FIELD} is the undescribed class {class_name!r}: give the value in {BYTES_FIELD}, as it was read"
                 )
-            return self.pojo.from_column(rest | known)
+            return self.pojo.from_column(rest | class_column)
         named = next((name for name, field in rest.items() if field is not None), None)
         if named is not None:
             raise InvalidRowError(

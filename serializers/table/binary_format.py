@@ -192,8 +192,8 @@ class RowSlot(ContainerSlot):
             Reserve the space that a null decimal or timestamp of high precision would need, as Flink's generated projections
             do. Keys of SQL operators are such rows, and their hash covers all bytes.
         """
-        given, *value = fields_in_order(value, (ROW_KIND_FIELD, *self.type.names), f"a value of {self.type}")
-        kind = given or kind
+        row_kind, *value = fields_in_order(value, (ROW_KIND_FIELD, *self.type.names), f"a value of {self.type}")
+        kind = row_kind or kind
         writer = BinaryWriter(self.min_size)
         writer.data[0] = ROW_KINDS.index(kind)
         for i, (name, slot, field) in enumerate(zip(self.type.names, self.fields, value, strict=True)):
@@ -210,10 +210,10 @@ class RowSlot(ContainerSlot):
         return bytes(writer.data)
 
     def to_column(self, value: BinaryValue, options: DecodeOptions) -> dict[str, Any]:
-        shown: dict[str, Any] = {ROW_KIND_FIELD: value.row_kind} if options.row_kind else {}
+        columns_of_value: dict[str, Any] = {ROW_KIND_FIELD: value.row_kind} if options.row_kind else {}
         for name, slot, field in zip(self.type.names, self.fields, value.content(), strict=True):
-            shown[name] = None if field is None else _in_field(name, slot.to_column, field, options)
-        return shown
+            columns_of_value[name] = None if field is None else _in_field(name, slot.to_column, field, options)
+        return columns_of_value
 
     def emit_content(self, builder: DecodeBuilder, column: Column, region: int) -> None:
         builder.op(Op.VALID, column)
@@ -235,8 +235,8 @@ class RowSlot(ContainerSlot):
         for i, (name, slot) in enumerate(zip(self.type.names, self.fields, strict=True)):
             child, at = column.named(name), self._first + 8 * i
             builder.limit(child, self.limits[i])
-            kept, bit = slot.reserved if reserve_nulls else 0, i + HEADER_BITS
-            with builder.field(name), builder.unless(Op.BIT_NULL, child, region=region, kept=kept, at=at, bit=bit):
+            reserved, bit = slot.reserved if reserve_nulls else 0, i + HEADER_BITS
+            with builder.field(name), builder.unless(Op.BIT_NULL, child, region=region, kept=reserved, at=at, bit=bit):
                 slot.emit_encode(builder, child, SlotAddress(region, region, at))
 
     def emit_encode_key(self, builder: EncodeBuilder, column: Column) -> None:

@@ -93,8 +93,8 @@ class _Converter:
         return self.fields(value) if field.form == FIELDS else value
 
     def fields(self, content: Any) -> tuple[RowField, ...]:
-        found = map(_instance, elements(content))
-        return tuple(RowField(e.get("name"), self.type(e.get("type")), e.get("description")) for e in found)
+        attributes = map(_instance, elements(content))
+        return tuple(RowField(e.get("name"), self.type(e.get("type")), e.get("description")) for e in attributes)
 
 
 def _instance(content: Any) -> JavaInstance:
@@ -105,9 +105,9 @@ def _instance(content: Any) -> JavaInstance:
 
 def _structured(converter: _Converter, content: JavaInstance, nullable: bool) -> LogicalType:
     inherited = content.get("superType")
-    own = converter.fields(content.get("attributes"))
+    own_fields = converter.fields(content.get("attributes"))
     above = converter.type(inherited) if inherited is not None else None
-    fields = (*above.fields, *own) if isinstance(above, RowType) else own
+    fields = (*above.fields, *own_fields) if isinstance(above, RowType) else own_fields
     implementation = _implementation(content)
     if implementation in _LISTS:
         fields = _with_list(fields, content, *_LISTS[implementation])
@@ -162,9 +162,9 @@ def _name_of(content: JavaInstance, name: str) -> str:
 _Maker = Callable[[_Converter, JavaInstance, bool], LogicalType]
 
 
-def _known(known: SqlType) -> _Maker:
-    return lambda converter, content, nullable: known.make(
-        nullable, {f.attribute: converter.part(f, content) for f in known.fields}
+def _known(sql_type: SqlType) -> _Maker:
+    return lambda converter, content, nullable: sql_type.make(
+        nullable, {f.attribute: converter.part(f, content) for f in sql_type.fields}
     )
 
 
@@ -173,7 +173,7 @@ def _raw(of: str) -> _Maker:
 
 
 _TYPES: Final[dict[str, _Maker]] = {
-    **{known.java_class: _known(known) for known in SQL_TYPES},
+    **{sql_type.java_class: _known(sql_type) for sql_type in SQL_TYPES},
     "StructuredType": _structured,
     "DistinctType": lambda converter, content, nullable: DistinctType(
         _identifier(content), converter.type(content.get("sourceType")), nullable=nullable
@@ -206,7 +206,7 @@ ONE_SERIALIZER: Final = f"L{SERIALIZER.replace('.', '/')};"
 _NULL: Final = codecs_of(AtomicType("NULL")).java_serializer
 _DESCRIPTIONS: Final = (
     JavaClassDescription(f"{PACKAGE}LogicalType", 1, (("Z", "isNullable"), (signature("LogicalTypeRoot"), "typeRoot"))),
-    *(known.description for known in SQL_TYPES),
+    *(sql_type.description for sql_type in SQL_TYPES),
     JavaClassDescription(
         f"{PACKAGE}RawType", 1, (("Ljava/lang/Class;", "clazz"), (ONE_SERIALIZER, "serializer")), f"{PACKAGE}LogicalType"
     ),
@@ -218,7 +218,7 @@ _DESCRIPTIONS: Final = (
     ),
     JavaClassDescription(SERIALIZER),
     JavaClassDescription(SINGLETON, 8766687317209282373, parent=SERIALIZER),
-    *(known.codecs.java_serializer for known in SQL_TYPES if known.codecs),
+    *(sql_type.codecs.java_serializer for sql_type in SQL_TYPES if sql_type.codecs),
 )
 CLASSES: Final = {described.name: described for described in _DESCRIPTIONS}
 """Descriptions of the classes that types consist of, and of the serializers of values without parts, by name."""
@@ -239,9 +239,12 @@ def type_instance(type_: LogicalType) -> JavaInstance:
     """Return a type as a part of another Java object."""
     if replace(type_, nullable=True) == MAP_VIEW:
         return _logical("RawType", "RAW", type_, clazz=JavaClass(MAP_VIEW.class_name), serializer=JavaInstance(_NULL.name))
-    known = descriptor_of(type_)
+    descriptor = descriptor_of(type_)
     return _logical(
-        known.java_class, known.root, type_, **{f.name: _content(f, getattr(type_, f.attribute)) for f in known.fields}
+        descriptor.java_class,
+        descriptor.root,
+        type_,
+        **{f.name: _content(f, getattr(type_, f.attribute)) for f in descriptor.fields},
     )
 
 
@@ -283,8 +286,8 @@ def serializer_object(type_: LogicalType) -> JavaObject:
 
 
 def _object(content: JavaInstance, classes: Iterable[JavaClassDescription]) -> JavaObject:
-    known = {**CLASSES, **{described.name: described for described in classes}}
-    return read_java_object(DataInput(write_java_object(content, known)))
+    classes_by_name = {**CLASSES, **{described.name: described for described in classes}}
+    return read_java_object(DataInput(write_java_object(content, classes_by_name)))
 
 
 def _serializer(type_: LogicalType) -> JavaInstance:
@@ -413,10 +416,10 @@ def _data_type(described: JavaClassDescription, conversion: str, type_: LogicalT
 
 
 def _conversion_class(type_: LogicalType) -> str:
-    known = find_descriptor(type_)
-    if known is None or known.codecs is None or not known.codecs.value_class:
+    descriptor = find_descriptor(type_)
+    if descriptor is None or descriptor.codecs is None or not descriptor.codecs.value_class:
         raise UnsupportedFormatError(f"a data type of {type_} can't be made; expected a number, a text, a time or an interval")
-    return known.codecs.value_class
+    return descriptor.codecs.value_class
 
 
 def type_of_data_type(content: Any) -> LogicalType:

@@ -34,7 +34,7 @@ _UNITS: Final = (*_YEARS, "DAY", "HOUR", "MINUTE", "SECOND")
 
 _LONGEST: Final[Mapping[str, Callable[[], LogicalType]]] = {"STRING": TextType, "BYTES": BytesType}
 """Names of types with the greatest length."""
-_NAMED: Final = {name: known for known in SQL_TYPES for name in known.names}
+_NAMED: Final = {name: sql_type for sql_type in SQL_TYPES for name in sql_type.names}
 
 
 def parse_logical_type(text: str) -> LogicalType:
@@ -51,9 +51,9 @@ def parse_logical_type(text: str) -> LogicalType:
         If it is not a type; the message gives the position.
     """
     parser = _Parser(text)
-    found = parser.type()
+    type_ = parser.type()
     parser.end()
-    return found
+    return type_
 
 
 class _Parser:
@@ -67,23 +67,23 @@ class _Parser:
         self._depth += 1
         if self._depth > MAX_NESTING:
             raise self._problem(f"more than {MAX_NESTING} types nested in one another", self._position)
-        found = self._nullable(self._plain())
+        type_ = self._nullable(self._plain())
         while (word := self._peek().upper()) in ("ARRAY", "MULTISET"):
             self._next()
-            found = self._nullable(ArrayType(found) if word == "ARRAY" else MultisetType(found))
+            type_ = self._nullable(ArrayType(type_) if word == "ARRAY" else MultisetType(type_))
         self._depth -= 1
-        return found
+        return type_
 
     def end(self) -> None:
         if self._text[self._position :].strip():
             raise self._problem("expected the end of the text", self._position)
 
-    def _nullable(self, found: LogicalType) -> LogicalType:
+    def _nullable(self, type_: LogicalType) -> LogicalType:
         if self._take("NOT"):
             self._expect("NULL")
-            return replace(found, nullable=False)
+            return replace(type_, nullable=False)
         self._take("NULL")
-        return found
+        return type_
 
     def _plain(self) -> LogicalType:
         start = self._position
@@ -101,28 +101,28 @@ class _Parser:
         longer = f"{name} {self._peek().upper()}"
         if longer in _NAMED:
             self._next()
-        known = _NAMED.get(longer, _NAMED[name])
-        parameters = known.numbers
+        sql_type = _NAMED.get(longer, _NAMED[name])
+        parameters = sql_type.numbers
         numbers = self._numbers(*(p.default for p in parameters)) if parameters else ()
-        found = known.make(True, {p.attribute: number for p, number in zip(parameters, numbers, strict=True)})
+        type_ = sql_type.make(True, {p.attribute: number for p, number in zip(parameters, numbers, strict=True)})
         if name in _ZONED:
-            found = self._zoned(found)
-        if isinstance(found, TimeType | TimestampType) and found.precision > _NANOS:
-            raise self._problem(f"{found.precision} digits of a second, more than nine", self._position)
-        return found
+            type_ = self._zoned(type_)
+        if isinstance(type_, TimeType | TimestampType) and type_.precision > _NANOS:
+            raise self._problem(f"{type_.precision} digits of a second, more than nine", self._position)
+        return type_
 
     def _numbers(self, *defaults: int) -> list[int]:
         """Parse numbers in parentheses, at most as many as there are defaults."""
         start = self._position
         if not self._take("("):
             return list(defaults)
-        found = [self._number()]
+        numbers = [self._number()]
         while self._take(","):
-            found.append(self._number())
+            numbers.append(self._number())
         self._expect(")")
-        if len(found) > len(defaults):
-            raise self._problem(f"{len(found)} numbers where {len(defaults)} may be", start)
-        return found + list(defaults[len(found) :])
+        if len(numbers) > len(defaults):
+            raise self._problem(f"{len(numbers)} numbers where {len(defaults)} may be", start)
+        return numbers + list(defaults[len(numbers) :])
 
     def _number(self) -> int:
         start = self._position
@@ -131,14 +131,14 @@ class _Parser:
             raise self._problem("expected a number", start)
         return int(token)
 
-    def _zoned(self, found: LogicalType) -> LogicalType:
+    def _zoned(self, type_: LogicalType) -> LogicalType:
         """Parse the zone behind a time of day or a timestamp."""
-        if isinstance(found, TimestampType) and self._take("WITH"):
+        if isinstance(type_, TimestampType) and self._take("WITH"):
             self._words("LOCAL", "TIME", "ZONE")
-            found = replace(found, local_zoned=True)
+            type_ = replace(type_, local_zoned=True)
         elif self._take("WITHOUT"):
             self._words("TIME", "ZONE")
-        return found
+        return type_
 
     def _words(self, *words: str) -> None:
         for word in words:
@@ -175,12 +175,12 @@ class _Parser:
 
     def _inside(self, count: int) -> list[LogicalType]:
         self._expect("<")
-        found = [self.type()]
-        while len(found) < count:
+        types = [self.type()]
+        while len(types) < count:
             self._expect(",")
-            found.append(self.type())
+            types.append(self.type())
         self._expect(">")
-        return found
+        return types
 
     def _row(self) -> LogicalType:
         start = self._position
@@ -208,10 +208,10 @@ class _Parser:
         return RowField(name, type_, description)
 
     def _take(self, token: str) -> bool:
-        found = self._peek().upper() == token
-        if found:
+        is_next = self._peek().upper() == token
+        if is_next:
             self._next()
-        return found
+        return is_next
 
     def _expect(self, token: str) -> None:
         if not self._take(token):
@@ -228,8 +228,8 @@ class _Parser:
         self._position = match.end()
         return match[0].strip()
 
-    def _problem(self, what: str, position: int) -> OptionError:
-        return OptionError(f"type {self._text!r}, at character {position}: {what}")
+    def _problem(self, problem: str, position: int) -> OptionError:
+        return OptionError(f"type {self._text!r}, at character {position}: {problem}")
 
 
 _OF_OWN_SYNTAX: Final[dict[str, Callable[[_Parser], LogicalType]]] = {

@@ -353,9 +353,9 @@ class NodeSerializer(NestedDelegatingSerializer):
     outer_version = 0
     nested_count = 6
 
-    def __init__(self, row: TypeSerializer, *others: TypeSerializer) -> None:
+    def __init__(self, row: TypeSerializer, *pointers: TypeSerializer) -> None:
         optional = NullableSerializer(_LONG, padding=8)
-        nested = (row, *(others or (_LONG, optional, optional, optional, _LONG)))
+        nested = (row, *(pointers or (_LONG, optional, optional, optional, _LONG)))
         super().__init__(FieldsCodec(Node, dict(zip(Node._fields, nested, strict=True))), *nested)
 
     def __str__(self) -> str:

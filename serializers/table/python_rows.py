@@ -100,8 +100,8 @@ def python_serializer(type_: LogicalType) -> TypeSerializer:
     UnsupportedFormatError
         If PyFlink lacks a serializer for it.
     """
-    known = find_descriptor(type_)
-    codecs = known.codecs if known is not None else None
+    descriptor = find_descriptor(type_)
+    codecs = descriptor.codecs if descriptor is not None else None
     maker = codecs.python if codecs is not None else _CONTAINERS.get(type(type_))
     if maker is None:
         raise UnsupportedFormatError(f"PyFlink's table runtime lacks a serializer for values of type {type_}")

@@ -141,9 +141,9 @@ def json_of(value: Any) -> str:
 def _check_keys(value: Any) -> None:
     """Refuse keys that ``json.dumps`` would convert to text."""
     if isinstance(value, dict):
-        other = next((key for key in value if not isinstance(key, str)), None)
-        if other is not None:
-            raise TypeError(f"the key {other!r} is not text")
+        unfit_key = next((key for key in value if not isinstance(key, str)), None)
+        if unfit_key is not None:
+            raise TypeError(f"the key {unfit_key!r} is not text")
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ():
         _check_keys(inner)
 
@@ -157,9 +157,9 @@ class PickleSerializer(BytesSerializer):
         The type; ``None`` for JSON text.
     """
 
-    def __init__(self, shown: TypeSerializer | None) -> None:
+    def __init__(self, declared: TypeSerializer | None) -> None:
         super().__init__()
-        self.shown = shown
+        self.shown = declared
 
     def __str__(self) -> str:
         return f"PICKLE<{self.shown or 'JSON'}>"
@@ -170,10 +170,10 @@ class PickleSerializer(BytesSerializer):
             return json_of(value)
         try:
             accepted = None if value is None else self.shown.from_column(value)
-            shown = (
+            column_value = (
                 None if value is None else self.shown.to_column(self.shown.deserialize(self.shown.serialize(accepted)), _PLAIN)
             )
-            pa.array([shown], self.shown.arrow_type(_PLAIN))
+            pa.array([column_value], self.shown.arrow_type(_PLAIN))
         except StateProcessorError:
             raise
         except Exception as error:
@@ -196,9 +196,9 @@ class PickleSerializer(BytesSerializer):
 _PLAIN = DecodeOptions()
 
 
-def loading_pickles(coder: TypeSerializer, shown: TypeSerializer | None) -> TypeSerializer:
+def loading_pickles(coder: TypeSerializer, declared: TypeSerializer | None) -> TypeSerializer:
     """Return a coder whose byte arrays are loaded as pickles, and shown as values of a type or as JSON text."""
-    return transform(coder, lambda part: PickleSerializer(shown) if type(part) is BytesSerializer else part)
+    return transform(coder, lambda part: PickleSerializer(declared) if type(part) is BytesSerializer else part)
 
 
 PYTHON_PREFIX: Final = "python-state-"

@@ -111,16 +111,16 @@ def _code(fields: Sequence[OrderedField]) -> str:
 
 def _step(at: int, field: OrderedField) -> str:
     """Return the comparison of one field."""
-    one, other = _access(field.type, "a", at), _access(field.type, "b", at)
-    if one is None or other is None:
+    left_access, right_access = _access(field.type, "a", at), _access(field.type, "b", at)
+    if left_access is None or right_access is None:
         raise UnsupportedFormatError(f"the order of {field.type} is not known; expected numbers, text, or times")
-    java, is_object = one[0], one[2]
+    java, is_object = left_access[0], left_access[2]
     compared = "x.compareTo(y)" if is_object else "(x > y ? 1 : x < y ? -1 : 0)"
     sign, null = "" if field.ascending else "-", 1 if field.nulls_last else -1
     return (
         f"    if (a.isNullAt({at}) != b.isNullAt({at})) {{ return a.isNullAt({at}) ? {null} : {-null}; }}\n"
         f"    if (!a.isNullAt({at})) {{\n"
-        f"      {java} x = {one[1]};\n      {java} y = {other[1]};\n"
+        f"      {java} x = {left_access[1]};\n      {java} y = {right_access[1]};\n"
         f"      int c = {compared};\n      if (c != 0) {{ return {sign}c; }}\n    }}"
     )
 

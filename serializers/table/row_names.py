@@ -56,7 +56,9 @@ def with_row_names(serializer: S, names: RowNames) -> S:
     """
     rows = rows_in(serializer)
     sizes = [len(row.slot.fields if isinstance(row, RowDataSerializer) else row.fields) for row in rows]
-    if len(rows) != len(names) or any(own is not None and len(own) != size for own, size in zip(names, sizes, strict=True)):
+    if len(rows) != len(names) or any(
+        names_of_row is not None and len(names_of_row) != size for names_of_row, size in zip(names, sizes, strict=True)
+    ):
         raise OptionError(f"names {names} do not match the rows in {serializer}")
     remaining = iter(names)
 

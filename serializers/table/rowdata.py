@@ -161,12 +161,12 @@ class RowDataSerializer(BinaryDataSerializer):
         OptionError
             If the snapshot holds another name for a field.
         """
-        own = self.slot.type
-        if not isinstance(type_, RowType) or type_.types != own.types:
+        own_type = self.slot.type
+        if not isinstance(type_, RowType) or type_.types != own_type.types:
             return self
         stored = self._written.names if isinstance(self._written, RowDataSerializerSnapshot) else None
         if stored is not None:
-            type_ = type_.renamed(_reconciled(RowType.of(*own.types).renamed(stored).names, type_.names))
+            type_ = type_.renamed(_reconciled(RowType.of(*own_type.types).renamed(stored).names, type_.names))
         return self.retyped(type_)
 
     def retyped(self, type_: RowType) -> RowDataSerializer:
@@ -184,17 +184,17 @@ class RowDataSerializer(BinaryDataSerializer):
         return self.slot.wrap(self.slot.build(fields, kind, reserve_nulls=reserve_nulls))
 
 
-def _reconciled(stored: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
+def _reconciled(stored: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
     """Combine the names of fields in a snapshot with names that a user or a plan gives."""
-    found = []
-    for position, (old, new) in enumerate(zip(stored, given, strict=True)):
+    reconciled = []
+    for position, (old, new) in enumerate(zip(stored, names, strict=True)):
         if new != old and not _is_generated(old, position) and not _is_generated(new, position):
             raise OptionError(
                 f"field {position} of a row is named {new!r}, and the snapshot names it {old!r}: it has {', '.join(stored)}; "
                 "give these names, or none"
             )
-        found.append(old if _is_generated(new, position) else new)
-    return tuple(found)
+        reconciled.append(old if _is_generated(new, position) else new)
+    return tuple(reconciled)
 
 
 def _is_generated(name: str, position: int) -> bool:
@@ -266,9 +266,9 @@ class RowDataSerializerSnapshot(TypeSerializerSnapshot):
         if len(old_types) != len(new_types):
             counts = f"a row of {len(old_types)} fields was written, one of {len(new_types)} is required"
             return SchemaCompatibility.incompatible(counts)
-        for i, (old, other) in enumerate(zip(old_types, new_types, strict=True)):
-            if old != other:
-                return SchemaCompatibility.incompatible(f"field {i} was written as {old}, {other} is required")
+        for i, (old, new_type) in enumerate(zip(old_types, new_types, strict=True)):
+            if old != new_type:
+                return SchemaCompatibility.incompatible(f"field {i} was written as {old}, {new_type} is required")
         return worst_of_nested(self.nested, new.nested)
 
 
@@ -331,9 +331,9 @@ class JavaObjectsSnapshot(TypeSerializerSnapshot):
 
     def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
         assert isinstance(new, JavaObjectsSnapshot)
-        for old, other in zip(self.logical_types, new.logical_types, strict=True):
-            if old != other:
-                return SchemaCompatibility.incompatible(f"{old} was written, {other} is required")
+        for old, new_type in zip(self.logical_types, new.logical_types, strict=True):
+            if old != new_type:
+                return SchemaCompatibility.incompatible(f"{old} was written, {new_type} is required")
         for old_object, new_object in zip(self.objects, new.objects, strict=True):
             if old_object.class_name != new_object.class_name:
                 names = f"{old_object.class_name} was written, {new_object.class_name} is required"
@@ -488,7 +488,7 @@ def _resolve(old: RowDataSerializerSnapshot, new: RowType) -> SchemaCompatibilit
     if isinstance(matched, str):
         return SchemaCompatibility.incompatible(matched)
     verdicts = (
-        _nested(old.nested[position], new_snapshots.nested[found], new.types[found]) for position, found in enumerate(matched)
+        _nested(old.nested[position], new_snapshots.nested[place], new.types[place]) for position, place in enumerate(matched)
     )
     worst = SchemaCompatibility.worst(*verdicts)
     return worst if worst.is_incompatible else SchemaCompatibility.compatible_after_migration()

@@ -158,9 +158,9 @@ class NumbersSnapshot(TypeSerializerSnapshot):
 
     def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
         assert isinstance(new, NumbersSnapshot)
-        for name, old, other in zip(self.names, self.numbers, new.numbers, strict=True):
-            if old != other:
-                return SchemaCompatibility.incompatible(f"{name} {old} was written, {other} is required")
+        for name, old, new_number in zip(self.names, self.numbers, new.numbers, strict=True):
+            if old != new_number:
+                return SchemaCompatibility.incompatible(f"{name} {old} was written, {new_number} is required")
         return SchemaCompatibility.compatible_as_is()
 
 

@@ -173,8 +173,8 @@ class SqlType:
     def make(self, nullable: bool, found: Mapping[str, Any]) -> LogicalType:
         """Return the type with attributes from the fields of a Java object, or from SQL text."""
         arguments = {f.name for f in fields(self.type)}
-        given = {name: value for name, value in self.attributes.items() if name in arguments}
-        return self.type(**given, **found, nullable=nullable)
+        arguments_of_type = {name: value for name, value in self.attributes.items() if name in arguments}
+        return self.type(**arguments_of_type, **found, nullable=nullable)
 
     def describes(self, type_: LogicalType) -> bool:
         """Return whether a type, of the class :attr:`type`, is of this Java class."""
@@ -362,12 +362,14 @@ SQL_TYPES: Final = (
 """All types but those of user classes, which are only read (:mod:`~.table.logical_type_objects`)."""
 
 
-_OF_CLASS: Final = {type_: [known for known in SQL_TYPES if known.type is type_] for type_ in {k.type for k in SQL_TYPES}}
+_OF_CLASS: Final = {
+    type_: [sql_type for sql_type in SQL_TYPES if sql_type.type is type_] for type_ in {k.type for k in SQL_TYPES}
+}
 
 
 def find_descriptor(type_: LogicalType) -> SqlType | None:
     """Return the row of a type; ``None`` if the type is of a user class."""
-    return next((known for known in _OF_CLASS.get(type(type_), ()) if known.describes(type_)), None)
+    return next((sql_type for sql_type in _OF_CLASS.get(type(type_), ()) if sql_type.describes(type_)), None)
 
 
 def descriptor_of(type_: LogicalType) -> SqlType:
@@ -378,10 +380,10 @@ def descriptor_of(type_: LogicalType) -> SqlType:
     UnsupportedFormatError
         If the type is of a user class.
     """
-    found = find_descriptor(type_)
-    if found is None:
+    descriptor = find_descriptor(type_)
+    if descriptor is None:
         raise UnsupportedFormatError(f"{type_} is of a user class: it can be carried over from a savepoint, but not made")
-    return found
+    return descriptor
 
 
 def codecs_of(type_: LogicalType) -> Codecs:

@@ -19,12 +19,12 @@ from typing import Any, Final
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def doubt_of(found: os.stat_result, *, entries_are_safe: bool = False) -> str | None:
+def doubt_of(status: os.stat_result, *, entries_are_safe: bool = False) -> str | None:
     """Return why other users could change a file or a directory.
 
     Parameters
     ----------
-    found
+    status
         The owner and the rights of the file.
     entries_are_safe
         Whether a directory that others write is accepted if its sticky bit keeps them from replacing the files of this user.
@@ -34,9 +34,9 @@ def doubt_of(found: os.stat_result, *, entries_are_safe: bool = False) -> str | 
     str or None
         The reason; ``None`` if only this user and root can change the file.
     """
-    if found.st_uid not in (os.geteuid(), 0):
-        return f"belongs to user {found.st_uid}"
-    if found.st_mode & _OTHERS_WRITE and not (entries_are_safe and found.st_mode & stat.S_ISVTX):
+    if status.st_uid not in (os.geteuid(), 0):
+        return f"belongs to user {status.st_uid}"
+    if status.st_mode & _OTHERS_WRITE and not (entries_are_safe and status.st_mode & stat.S_ISVTX):
         return "can be written by other users"
     return None
 
@@ -113,10 +113,10 @@ def cache_folders() -> tuple[Path, ...]:
     the user's cache or, if this can't be written, a folder below the system's directory for temporary files. Compiled code
     runs in this process: a folder that other users can change is omitted, with a warning.
     """
-    given = os.environ.get(FOLDER_SETTING)
+    folder_setting = os.environ.get(FOLDER_SETTING)
     first: tuple[Path, ...] = ()
-    if given:
-        folder = Path(given) / _versions()
+    if folder_setting:
+        folder = Path(folder_setting) / _versions()
         writable = _is_writable(folder, 0o755)
         first = (folder,) if _is_trusted(folder) else ()
         if first and writable:

@@ -86,9 +86,9 @@ class KernelCache(NullCache):  # type: ignore[misc]
         """Return the content of a file in one of the folders; ``None`` if no such file is whole and safe from other users."""
         for folder in cache_folders():
             with suppress(OSError):
-                found = read_trusted(folder / name)
-                if found is not None and hashlib.sha256(found[_DIGEST:]).digest() == found[:_DIGEST]:
-                    return pickle.loads(found[_DIGEST:])
+                content = read_trusted(folder / name)
+                if content is not None and hashlib.sha256(content[_DIGEST:]).digest() == content[:_DIGEST]:
+                    return pickle.loads(content[_DIGEST:])
         return None
 
 
@@ -120,8 +120,8 @@ class _Part(JITCodeLibrary):  # type: ignore[misc]
 class _PartCompiler(Compiler):  # type: ignore[misc]
     """Numba's compiler with a :class:`_Part` for the code."""
 
-    def __init__(self, typingctx: Any, targetctx: Any, library: Any, *others: Any) -> None:
-        super().__init__(typingctx, targetctx, _Part(targetctx.codegen(), "part"), *others)
+    def __init__(self, typingctx: Any, targetctx: Any, library: Any, *options: Any) -> None:
+        super().__init__(typingctx, targetctx, _Part(targetctx.codegen(), "part"), *options)
 
 
 class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
@@ -155,8 +155,8 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
 
     def address(self, arguments: tuple[Any, ...]) -> int:
         """Return the address of the compiled function for these types."""
-        found: Any = self.overloads[arguments]
-        address: int = found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
+        compiled: Any = self.overloads[arguments]
+        address: int = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
         return address
 
 
@@ -172,14 +172,14 @@ def dispatcher_of(kernel: Kernel) -> Any:
     """Return the dispatcher of a function; threads that ask at the same time get the same."""
     with global_compiler_lock:
         if kernel.made is None:
-            made = _UncallableDispatcher if "no_cpython_wrapper" in kernel.options else KernelDispatcher
-            kernel.made = made(kernel)
+            dispatcher = _UncallableDispatcher if "no_cpython_wrapper" in kernel.options else KernelDispatcher
+            kernel.made = dispatcher(kernel)
         return kernel.made
 
 
 def type_of_intrinsic(definition: Callable[..., Any]) -> tuple[Any, Any]:
     """Return an intrinsic of Numba and its type in kernels. Keep the intrinsic as long as the type is used."""
-    made = intrinsic(definition)
+    instruction = intrinsic(definition)
     context = cpu_target.typing_context
     context.refresh()
-    return made, context.resolve_value_type(made)
+    return instruction, context.resolve_value_type(instruction)

@@ -215,8 +215,10 @@ class ColumnDecoder:
                 f"raise {spelled('batch_memory')} if the snapshot is trusted"
             )
         if problem:
-            where = locate(int(self._result[k.POSITION]), entry, int(self._result[k.ROW_START]))
-            raise UndecodableValueError(f"{where}: one row with the column {self._program.columns.all[column].name!r} {problem}")
+            context = locate(int(self._result[k.POSITION]), entry, int(self._result[k.ROW_START]))
+            raise UndecodableValueError(
+                f"{context}: one row with the column {self._program.columns.all[column].name!r} {problem}"
+            )
 
     def _close(self, arena: Arena) -> pa.RecordBatch:
         try:
@@ -242,14 +244,14 @@ class ColumnDecoder:
             raise self._program.unknown_instruction(int(self._result[k.INSTRUCTION]), "decode")
         path = self._program.paths[int(self._result[k.INSTRUCTION])]
         position = int(self._result[k.POSITION])
-        where = locate(position, entry, int(self._result[k.ROW_START]))
+        context = locate(position, entry, int(self._result[k.ROW_START]))
         kind = UndecodableValueError if status in _UNREPRESENTABLE else CorruptSnapshotError
         column = self._program.columns.path(int(self._program.instructions[int(self._result[k.INSTRUCTION]), _COLUMN]))
         problem = outcomes.decoding_problem(status, column)
         if status == outcomes.BAD_TAG:
-            problem += f": {_undescribed_class(DataInput(buffer.data, where, position))}; "
+            problem += f": {_undescribed_class(DataInput(buffer.data, context, position))}; "
             problem += f"describe it with {registering('register_pojo_class()')}, or {reading_as_bytes()}"
-        return kind(f"{where}: {problem} (in {path})" if path else f"{where}: {problem}")
+        return kind(f"{context}: {problem} (in {path})" if path else f"{context}: {problem}")
 
 
 def _undescribed_class(source: DataInput) -> str:

@@ -122,13 +122,13 @@ def binary(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
             if is_null(arena, cols, col, at):
                 bit = prog[pc, E]
                 out[regs[reg] + (bit >> 3)] |= 1 << (bit & 7)
-                kept = prog[pc, B]
-                if kept:
-                    if pos + kept > limit:
+                reserved = prog[pc, B]
+                if reserved:
+                    if pos + reserved > limit:
                         status = outcomes.FULL
                         break
                     point(out, regs[reg] + prog[pc, C], regs[reg], pos, np.int64(0))
-                    pos = zeros(out, pos, kept)
+                    pos = zeros(out, pos, reserved)
                 pc = prog[pc, D]
                 continue
         elif op == Op.SLOT_INT:

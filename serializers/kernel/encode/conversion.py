@@ -42,7 +42,7 @@ _OF_STRUCTS: Final = (*_OF_TYPES, ("col", 1))
 
 
 def match_fields(
-    given: Sequence[str], expected: Sequence[str], where: str, groups: Mapping[str, Collection[str]] = MappingProxyType({})
+    names: Sequence[str], expected: Sequence[str], context: str, groups: Mapping[str, Collection[str]] = MappingProxyType({})
 ) -> dict[str, int]:
     """Return the position in a struct of each field that a type expects; optional fields may be missing.
 
@@ -50,7 +50,7 @@ def match_fields(
     ----------
     given, expected
         Names of the fields of the struct, and of the type.
-    where
+    context
         The column or value, for messages.
     groups
         More optional fields, each with its groups. A group is the fields of a subclass: a struct has all of them or none.
@@ -62,32 +62,32 @@ def match_fields(
         each of its groups is not.
     """
     optional = [n for n in expected if n in OPTIONAL_FIELDS or n in groups]
-    own = [n for n in expected if n not in optional]
-    rest = [n for n in given if n not in optional]
-    at = {name: position for position, name in enumerate(given)}
-    if len(own) + len(set(optional)) < len(expected):
+    required = [n for n in expected if n not in optional]
+    rest = [n for n in names if n not in optional]
+    at = {name: position for position, name in enumerate(names)}
+    if len(required) + len(set(optional)) < len(expected):
         words = f"one of them is called {optional[0]}, as what rows have beside fields: rename it"
-        raise _mismatch(given, expected, where, words)
-    if len(at) < len(given) or len(set(expected)) < len(expected):
-        raise _mismatch(given, own, where, "names have to be distinct")
-    found = {name: at[name] for name in optional if name in at}
-    if _is_numbered(own, _OF_TYPES):
-        if len(rest) != len(own) or not _is_numbered(rest, _OF_STRUCTS):
+        raise _mismatch(names, expected, context, words)
+    if len(at) < len(names) or len(set(expected)) < len(expected):
+        raise _mismatch(names, required, context, "names have to be distinct")
+    optional_positions = {name: at[name] for name in optional if name in at}
+    if _is_numbered(required, _OF_TYPES):
+        if len(rest) != len(required) or not _is_numbered(rest, _OF_STRUCTS):
             words = "the type has no names, so that fields go by position: name them as the type shows them, in this order"
-            raise _mismatch(given, own, where, f"{words}, or declare the type with names")
-        return found | {name: at[other] for name, other in zip(own, rest, strict=True)}
-    if set(rest) != set(own):
+            raise _mismatch(names, required, context, f"{words}, or declare the type with names")
+        return optional_positions | {name: at[given_name] for name, given_name in zip(required, rest, strict=True)}
+    if set(rest) != set(required):
         may_have = f"; ({', '.join(optional)}) are optional" if groups else ""
-        raise _mismatch(given, own, where, f"fields go by name: each has to be there, and no other{may_have}")
-    for name in filter(groups.__contains__, given):
+        raise _mismatch(names, required, context, f"fields go by name: each has to be there, and no other{may_have}")
+    for name in filter(groups.__contains__, names):
         lacking = {group: [n for n, of in groups.items() if group in of and n not in at] for group in groups[name]}
         if all(lacking.values()):
-            others = " and ".join(f"{group} has {', '.join(missing)} as well" for group, missing in lacking.items())
-            raise InvalidRowError(f"{where} has the field {name}; {others}: add the rest, or drop {name}")
-    return found | {name: at[name] for name in own}
+            other_groups = " and ".join(f"{group} has {', '.join(missing)} as well" for group, missing in lacking.items())
+            raise InvalidRowError(f"{context} has the field {name}; {other_groups}: add the rest, or drop {name}")
+    return optional_positions | {name: at[name] for name in required}
 
 
-def fields_in_order(value: Any, expected: Sequence[str], where: str) -> Sequence[Any]:
+def fields_in_order(value: Any, expected: Sequence[str], context: str) -> Sequence[Any]:
     """Return the fields of a mapping, a list or a tuple in the order of a type's fields; optional ones may be missing.
 
     Text and sets do not count as lists of fields, although they can be iterated over.
@@ -100,10 +100,10 @@ def fields_in_order(value: Any, expected: Sequence[str], where: str) -> Sequence
     if not isinstance(value, Mapping):
         first = 1 if OPTIONAL_FIELDS.intersection(expected[:1]) else 0
         if isinstance(value, (str, bytes)) or not isinstance(value, Sequence) or len(value) != len(expected) - first:
-            found, own = f"{value!r} of type {type(value).__name__}", ", ".join(expected[first:])
-            raise InvalidRowError(f"{where} is {found}; expected the fields ({own}), by name or as a list")
+            got, names = f"{value!r} of type {type(value).__name__}", ", ".join(expected[first:])
+            raise InvalidRowError(f"{context} is {got}; expected the fields ({names}), by name or as a list")
         return [*[None] * first, *value]
-    positions = match_fields(list(value), expected, where)
+    positions = match_fields(list(value), expected, context)
     values = list(value.values())
     return [values[positions[name]] if name in positions else None for name in expected]
 
@@ -112,9 +112,9 @@ def _is_numbered(names: Sequence[str], forms: Sequence[tuple[str, int]]) -> bool
     return any(list(names) == [f"{prefix}{first + i}" for i in range(len(names))] for prefix, first in forms)
 
 
-def _mismatch(given: Sequence[str], own: Sequence[str], where: str, rule: str) -> InvalidRowError:
-    lists = f"is a struct of ({', '.join(given)}); the type has the fields ({', '.join(own)})"
-    return InvalidRowError(f"{where} {lists}; {rule}")
+def _mismatch(names: Sequence[str], type_names: Sequence[str], context: str, rule: str) -> InvalidRowError:
+    lists = f"is a struct of ({', '.join(names)}); the type has the fields ({', '.join(type_names)})"
+    return InvalidRowError(f"{context} {lists}; {rule}")
 
 
 Place = tuple[int, ...]
@@ -133,7 +133,7 @@ _SCALE_OF_KEYS: Final = (
 _SCALE_BY_CAST: Final = ": CAST({path} AS string) has {scale} decimal places, CAST(CAST({path} AS decimal(38,2)) AS string) has 2"
 
 
-def bind(serializer: Codec, given: pa.DataType, path: str, *, as_key: bool = False) -> pa.DataType:
+def bind(serializer: Codec, column_type: pa.DataType, path: str, *, as_key: bool = False) -> pa.DataType:
     """Return the type that a user's column is converted to for a serializer.
 
     It is ``serializer.arrow_type``, except for dates and times as text.
@@ -152,9 +152,9 @@ def bind(serializer: Codec, given: pa.DataType, path: str, *, as_key: bool = Fal
     InvalidRowError
         If such a column can't hold values of the serializer; the message names both types and the cast to write.
     """
-    wanted = serializer.arrow_type(WIDEST)
+    target = serializer.arrow_type(WIDEST)
     try:
-        return _bind(given, wanted, path, as_key)
+        return _bind(column_type, target, path, as_key)
     except _OtherTypeError as other:
         inside = other.path != path
         fitting = None
@@ -163,7 +163,7 @@ def bind(serializer: Codec, given: pa.DataType, path: str, *, as_key: bool = Fal
             f"the type {serializer} takes {_type_name(other.wanted)}{' there' if inside else ''}"
         )
         with suppress(InvalidRowError):  # of another struct inside, whose fields do not match either
-            fitting = _fitting(given, wanted)
+            fitting = _fitting(column_type, target)
         if fitting is not None:
             words += f"; cast it to {_type_name(fitting)}" if _is_arrow() else f"; cast it: CAST({path} AS {spark_name(fitting)})"
         raise InvalidRowError(words) from None
@@ -188,67 +188,69 @@ def _shown_type(type_: pa.DataType) -> str:
 class _OtherTypeError(Exception):
     """A type of a part of a column that the serializer does not accept."""
 
-    def __init__(self, given: pa.DataType, wanted: pa.DataType, path: str) -> None:
-        self.given, self.wanted, self.path = given, wanted, path
+    def __init__(self, column_type: pa.DataType, target: pa.DataType, path: str) -> None:
+        self.given, self.wanted, self.path = column_type, target, path
 
 
-def _fitting(given: pa.DataType, wanted: pa.DataType) -> pa.DataType | None:
+def _fitting(column_type: pa.DataType, target: pa.DataType) -> pa.DataType | None:
     """Return the column's type with the types to cast to; ``None`` if no cast helps."""
-    if pa.types.is_nested(given) or pa.types.is_nested(wanted):
-        if pa.types.is_list(given) and pa.types.is_list(wanted):
-            element = _fitting(given.value_type, wanted.value_type)
+    if pa.types.is_nested(column_type) or pa.types.is_nested(target):
+        if pa.types.is_list(column_type) and pa.types.is_list(target):
+            element = _fitting(column_type.value_type, target.value_type)
             return None if element is None else pa.list_(element)
-        if pa.types.is_map(given) and pa.types.is_map(wanted):
-            parts = _fitting(given.key_type, wanted.key_type), _fitting(given.item_type, wanted.item_type)
+        if pa.types.is_map(column_type) and pa.types.is_map(target):
+            parts = _fitting(column_type.key_type, target.key_type), _fitting(column_type.item_type, target.item_type)
             return None if None in parts else pa.map_(*parts)
-        if pa.types.is_struct(given) and pa.types.is_struct(wanted):
-            types = {place: wanted.field(name).type for name, place in _positions(given, wanted, "").items()}
-            fields = [(f.name, _fitting(f.type, types[place])) for place, f in enumerate(given)]
-            return None if any(found is None for _, found in fields) else pa.struct(fields)
+        if pa.types.is_struct(column_type) and pa.types.is_struct(target):
+            types = {place: target.field(name).type for name, place in _positions(column_type, target, "").items()}
+            fields = [(f.name, _fitting(f.type, types[place])) for place, f in enumerate(column_type)]
+            return None if any(fitting is None for _, fitting in fields) else pa.struct(fields)
         return None
-    if conversion(given, wanted) != REFUSED:
-        return given
-    return wanted if is_castable(given, wanted) else None
+    if conversion(column_type, target) != REFUSED:
+        return column_type
+    return target if is_castable(column_type, target) else None
 
 
-def _bind(given: pa.DataType, wanted: pa.DataType, path: str, as_key: bool) -> pa.DataType:
-    if pa.types.is_dictionary(given):
-        return _bind(given.value_type, wanted, path, as_key)
-    if pa.types.is_null(given) or pa.types.is_null(wanted):
-        return plain(wanted)
-    if is_timed(given) and not is_timed(wanted):
-        return timed(_bind(given.field("value").type, wanted, path, as_key))
-    if pa.types.is_struct(wanted):
-        return _bind_struct(given, wanted, path, as_key)
-    if pa.types.is_map(wanted):
-        if not pa.types.is_map(given):
-            raise _OtherTypeError(given, wanted, path)
-        key = _bind(given.key_type, wanted.key_type, f"{path}.key", as_key)
-        return pa.map_(key, _bind(given.item_type, wanted.item_type, f"{path}.value", as_key))
-    if pa.types.is_list(wanted):
-        if not (pa.types.is_list(given) or pa.types.is_large_list(given) or pa.types.is_fixed_size_list(given)):
-            raise _OtherTypeError(given, wanted, path)
-        return pa.list_(_bind(given.value_type, wanted.value_type, f"{path}.element", as_key))
-    if pa.types.is_nested(given) or conversion(given, wanted) == REFUSED:
-        raise _OtherTypeError(given, wanted, path)
-    if as_key and family_of(wanted) == "number" and pa.types.is_decimal(given):
+def _bind(column_type: pa.DataType, target: pa.DataType, path: str, as_key: bool) -> pa.DataType:
+    if pa.types.is_dictionary(column_type):
+        return _bind(column_type.value_type, target, path, as_key)
+    if pa.types.is_null(column_type) or pa.types.is_null(target):
+        return plain(target)
+    if is_timed(column_type) and not is_timed(target):
+        return timed(_bind(column_type.field("value").type, target, path, as_key))
+    if pa.types.is_struct(target):
+        return _bind_struct(column_type, target, path, as_key)
+    if pa.types.is_map(target):
+        if not pa.types.is_map(column_type):
+            raise _OtherTypeError(column_type, target, path)
+        key = _bind(column_type.key_type, target.key_type, f"{path}.key", as_key)
+        return pa.map_(key, _bind(column_type.item_type, target.item_type, f"{path}.value", as_key))
+    if pa.types.is_list(target):
+        if not (pa.types.is_list(column_type) or pa.types.is_large_list(column_type) or pa.types.is_fixed_size_list(column_type)):
+            raise _OtherTypeError(column_type, target, path)
+        return pa.list_(_bind(column_type.value_type, target.value_type, f"{path}.element", as_key))
+    if pa.types.is_nested(column_type) or conversion(column_type, target) == REFUSED:
+        raise _OtherTypeError(column_type, target, path)
+    if as_key and family_of(target) == "number" and pa.types.is_decimal(column_type):
         words = _SCALE_OF_KEYS if _is_arrow() else _SCALE_OF_KEYS + _SCALE_BY_CAST
-        raise InvalidRowError(words.format(path=path, given=_shown_type(given), scale=given.scale))
-    if family_of(wanted) in ("whole", "number") or (family_of(given) == "text" and pa.types.is_temporal(wanted)):
+        raise InvalidRowError(words.format(path=path, given=_shown_type(column_type), scale=column_type.scale))
+    if family_of(target) in ("whole", "number") or (family_of(column_type) == "text" and pa.types.is_temporal(target)):
         return pa.string()
-    return wanted
+    return target
 
 
-def _bind_struct(given: pa.DataType, wanted: pa.DataType, path: str, as_key: bool) -> pa.DataType:
-    if not pa.types.is_struct(given):
-        raise _OtherTypeError(given, wanted, path)
-    positions = _positions(given, wanted, path)
-    fields = [(f, given.field(positions[f.name])) for f in wanted if f.name in positions]
-    return pa.struct([(f.name, _bind(own.type, f.type, f"{path}.{own.name}", as_key)) for f, own in fields])
+def _bind_struct(column_type: pa.DataType, target: pa.DataType, path: str, as_key: bool) -> pa.DataType:
+    if not pa.types.is_struct(column_type):
+        raise _OtherTypeError(column_type, target, path)
+    positions = _positions(column_type, target, path)
+    fields = [(f, column_type.field(positions[f.name])) for f in target if f.name in positions]
+    return pa.struct(
+        [(f.name, _bind(column_field.type, f.type, f"{path}.{column_field.name}", as_key)) for f, column_field in fields]
+    )
 
 
-def _positions(given: pa.StructType, wanted: pa.StructType, path: str) -> dict[str, int]:
-    return match_fields([f.name for f in given], [f.name for f in wanted], f"column {path}", optional_groups(wanted))
+def _positions(column_type: pa.StructType, target: pa.StructType, path: str) -> dict[str, int]:
+    return match_fields([f.name for f in column_type], [f.name for f in target], f"column {path}", optional_groups(target))
 
 
 def lower(program: EncodeProgram, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -303,39 +305,39 @@ def _brought(
     written_in_python = program.prepared.get(column.index) if program is not None else None
     if written_in_python is not None:
         return _prepared(written_in_python, array, path, reachable, places)
-    wanted = column.type
-    if pa.types.is_null(array.type) and not pa.types.is_null(wanted):
-        return pa.nulls(len(array), wanted)
-    if pa.types.is_null(wanted):
+    target = column.type
+    if pa.types.is_null(array.type) and not pa.types.is_null(target):
+        return pa.nulls(len(array), target)
+    if pa.types.is_null(target):
         return pa.nulls(len(array))
-    if pa.types.is_struct(wanted):
+    if pa.types.is_struct(target):
         inside = reachable & _present(array)
-        positions = _positions(array.type, wanted, path)
+        positions = _positions(array.type, target, path)
         fields = [(child, positions[child.name]) for child in column.children]
         children = [
             _lower(program, child, array.field(at), f"{path}.{array.type.field(at).name}", inside, places) for child, at in fields
         ]
-        if is_timed(wanted) and array.null_count:  # null is a value here, with a time: the children hold both
+        if is_timed(target) and array.null_count:  # null is a value here, with a time: the children hold both
             children = [pc.if_else(pa.array(_present(array)), child, pa.scalar(None, child.type)) for child in children]
-        return _struct(wanted, array, children)
-    if pa.types.is_map(wanted) or pa.types.is_list(wanted):
+        return _struct(target, array, children)
+    if pa.types.is_map(target) or pa.types.is_list(target):
         return _lower_elements(program, column, array, path, reachable, places)
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
         _check_text(array, path, places)
-    if array.type == wanted:
+    if array.type == target:
         return array
-    return _cast(array, wanted, path, reachable, places)
+    return _cast(array, target, path, reachable, places)
 
 
 def _holds_struct(type_: pa.DataType) -> bool:
     return pa.types.is_struct(type_) or any(_holds_struct(type_.field(i).type) for i in range(type_.num_fields))
 
 
-def _struct(wanted: pa.DataType, array: pa.Array, children: list[pa.Array]) -> pa.Array:
+def _struct(target: pa.DataType, array: pa.Array, children: list[pa.Array]) -> pa.Array:
     validity = None
     if array.null_count:
         validity = pa.py_buffer(np.packbits(_present(array), bitorder="little"))
-    return pa.Array.from_buffers(wanted, len(array), [validity], children=children)
+    return pa.Array.from_buffers(target, len(array), [validity], children=children)
 
 
 def _lower_elements(
@@ -361,8 +363,8 @@ def _lower_elements(
     ]
     distinct = program.distinct.get(column.index) if program is not None else None
     if distinct is not None:
-        shown = path.replace(_INDEX, ".element")
-        check_distinct_values(distinct, children[0], np.diff(offsets), inside, shown, lambda slot: place_of(slot)[0])
+        element_path = path.replace(_INDEX, ".element")
+        check_distinct_values(distinct, children[0], np.diff(offsets), inside, element_path, lambda slot: place_of(slot)[0])
     validity = None
     if array.null_count:
         validity = pa.py_buffer(np.packbits(_present(array), bitorder="little"))
@@ -387,10 +389,10 @@ def _check_text(array: pa.Array, path: str, places: Places) -> None:
         raise _unfit(path, places(slot), array.slice(slot, 1).cast(pa.large_binary())[0].as_py(), str(problem)) from None
 
 
-def _cast(array: pa.Array, wanted: pa.DataType, path: str, reachable: Mask, places: Places) -> pa.Array:
+def _cast(array: pa.Array, target: pa.DataType, path: str, reachable: Mask, places: Places) -> pa.Array:
     if not reachable.all():
         array = pc.if_else(pa.array(reachable), array, pa.scalar(None, array.type))
-    converted, slot, problem = convert(array, wanted)
+    converted, slot, problem = convert(array, target)
     if problem:
         raise _unfit(path, places(slot), shown_value(array[slot]), problem)
     return converted
@@ -401,8 +403,8 @@ def _prepared(prepared: PreparedColumn, array: pa.Array, path: str, reachable: M
         tree = ColumnTree(pa.schema([(path, prepared.type)]))
         array = _lower(None, tree.roots[0], array, path, reachable, places)
     if prepared.convert is not None:
-        given = array if reachable.all() else pc.if_else(pa.array(reachable), array, pa.scalar(None, array.type))
-        converted = prepared.convert(given)
+        reachable_values = array if reachable.all() else pc.if_else(pa.array(reachable), array, pa.scalar(None, array.type))
+        converted = prepared.convert(reachable_values)
         if converted is not None:
             return converted
     return _one_by_one(prepared.serializer, array, path, reachable, places)
@@ -444,10 +446,10 @@ def shown_value(scalar: pa.Scalar) -> Any:
 
 def _unfit(path: str, place: Place, value: Any, problem: str) -> InvalidRowError:
     text = repr(value)
-    shown = text if len(text) <= 120 else text[:117] + "..."
+    excerpt = text if len(text) <= 120 else text[:117] + "..."
     row, *indices = place
     parts = path.split(_INDEX)
     inside = "".join(f"[{index}]{part}" for index, part in zip(indices, parts[1:], strict=True))
-    error = InvalidRowError(f"column {parts[0]}{inside} of row {row} does not fit: {shown}: {problem}")
+    error = InvalidRowError(f"column {parts[0]}{inside} of row {row} does not fit: {excerpt}: {problem}")
     error.row = row
     return error

@@ -71,39 +71,39 @@ def family_of(type_: pa.DataType) -> Family:
         ("local", tests.is_timestamp(type_) and type_.tz is None),
         ("instant", tests.is_timestamp(type_) and type_.tz is not None),
     )
-    return next((family for family, found in families if found), "other")
+    return next((family for family, is_of_family in families if is_of_family), "other")
 
 
-def conversion(given: pa.DataType, wanted: pa.DataType) -> Conversion:
+def conversion(source: pa.DataType, target: pa.DataType) -> Conversion:
     """Return the conversion of a column of one type to another, both without fields or elements."""
-    if given == wanted:
+    if source == target:
         return EXACT
-    found = CONVERSIONS.get((family_of(given), family_of(wanted)), REFUSED)
-    return EXACT if found == CHECKED and _is_wider(given, wanted) else found
+    outcome = CONVERSIONS.get((family_of(source), family_of(target)), REFUSED)
+    return EXACT if outcome == CHECKED and _is_wider(source, target) else outcome
 
 
-def is_castable(given: pa.DataType, wanted: pa.DataType) -> bool:
+def is_castable(source: pa.DataType, target: pa.DataType) -> bool:
     """Return whether Spark's ``CAST`` keeps the meaning of values. Between times and numbers it does not."""
-    families = {family_of(given), family_of(wanted)}
+    families = {family_of(source), family_of(target)}
     return "other" not in families and not (families & _TIMES and families - _TIMES - {"text"})
 
 
-def _is_wider(given: pa.DataType, wanted: pa.DataType) -> bool:
+def _is_wider(source: pa.DataType, target: pa.DataType) -> bool:
     """Return whether a type of the same family, or of floating numbers, holds all values of integers or smaller types."""
-    match family_of(given), family_of(wanted):
+    match family_of(source), family_of(target):
         case "integer", "integer":
-            signed = pa.types.is_signed_integer(given), pa.types.is_signed_integer(wanted)
-            return bool(given.bit_width <= wanted.bit_width) if signed[0] == signed[1] else False
+            signed = pa.types.is_signed_integer(source), pa.types.is_signed_integer(target)
+            return bool(source.bit_width <= target.bit_width) if signed[0] == signed[1] else False
         case "integer", "floating":
-            return bool(given.bit_width <= _MANTISSA[wanted.bit_width])
+            return bool(source.bit_width <= _MANTISSA[target.bit_width])
         case "floating", "floating":
-            return bool(given.bit_width <= wanted.bit_width)
+            return bool(source.bit_width <= target.bit_width)
         case "decimal", "decimal":
-            return bool(given.scale <= wanted.scale and given.precision - given.scale <= wanted.precision - wanted.scale)
+            return bool(source.scale <= target.scale and source.precision - source.scale <= target.precision - target.scale)
     return False
 
 
-def convert(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, int, str]:
+def convert(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, int, str]:
     """Convert the values of a column exactly.
 
     Returns
@@ -111,12 +111,12 @@ def convert(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, int, str]:
     tuple
         The new column, -1 and an empty text; or the old column, the first slot with a value that does not fit, and the reason.
     """
-    if pa.types.is_floating(wanted) and not pa.types.is_float16(array.type):
-        return _to_floating(array, wanted)
+    if pa.types.is_floating(target) and not pa.types.is_float16(array.type):
+        return _to_floating(array, target)
     try:
-        converted = array.cast(wanted)
+        converted = array.cast(target)
     except pa.ArrowInvalid as problem:
-        return array, first_failure(array, lambda part: part.cast(wanted)), str(problem)
+        return array, first_failure(array, lambda part: part.cast(target)), str(problem)
     if pa.types.is_date64(array.type):  # Arrow drops the time of day without an error
         changed = _changed(converted.cast(array.type), array)
         if changed >= 0:
@@ -124,8 +124,8 @@ def convert(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, int, str]:
     return converted, -1, ""
 
 
-def _to_floating(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, int, str]:
-    converted = array.cast(wanted, safe=False)
+def _to_floating(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, int, str]:
+    converted = array.cast(target, safe=False)
     before, after = _plain(array), _plain(converted)
     if pa.types.is_floating(array.type):
         with np.errstate(invalid="ignore"):
@@ -136,7 +136,7 @@ def _to_floating(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, int, s
         same = fits & (np.where(fits, after, 0).astype(before.dtype) == before)
     wrong = np.flatnonzero(~same)
     if len(wrong):
-        name = spark_name(wanted)
+        name = spark_name(target)
         return array, int(wrong[0]), f"no {name} is exactly this number; where rounding is meant: CAST(... AS {name})"
     return converted, -1, ""
 
@@ -146,8 +146,8 @@ def _plain(array: pa.Array) -> npt.NDArray[np.generic]:
     return np.asarray(pc.fill_null(array, pa.scalar(0, array.type)).to_numpy(zero_copy_only=False))
 
 
-def _changed(one: pa.Array, other: pa.Array) -> int:
-    differ = np.flatnonzero(pc.fill_null(pc.not_equal(one, other), False).to_numpy(zero_copy_only=False))
+def _changed(before: pa.Array, after: pa.Array) -> int:
+    differ = np.flatnonzero(pc.fill_null(pc.not_equal(before, after), False).to_numpy(zero_copy_only=False))
     return int(differ[0]) if len(differ) else -1
 
 

@@ -149,10 +149,10 @@ def _present(array: pa.Array) -> Mask:
     return np.asarray(array.is_valid().to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
-def _twice(path: str, row: int, value: Any, what: str = "key") -> InvalidRowError:
+def _twice(path: str, row: int, value: Any, role: str = "key") -> InvalidRowError:
     text = repr(value.as_py())
-    shown = text if len(text) <= 120 else text[:117] + "..."
-    held = {"key": "a map holds one value for it", "element": "a set holds it once"}[what]
-    error = InvalidRowError(f"column {path} of row {row} has the {what} {shown} more than once; {held}")
+    excerpt = text if len(text) <= 120 else text[:117] + "..."
+    held = {"key": "a map holds one value for it", "element": "a set holds it once"}[role]
+    error = InvalidRowError(f"column {path} of row {row} has the {role} {excerpt} more than once; {held}")
     error.row = row
     return error

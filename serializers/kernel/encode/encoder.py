@@ -100,7 +100,7 @@ class ColumnEncoder:
         out = np.empty(int(batch.num_rows * self._bytes_per_row) + 256, dtype=np.uint8)
         entries = np.empty((int(batch.num_rows * self._entries_per_row) + 16, k.ENTRY_FIELDS), dtype=np.int64)
         while True:
-            at, position, found = (int(result[f]) for f in (k.ROWS, k.POSITION, k.ENTRIES))
+            at, position, count = (int(result[f]) for f in (k.ROWS, k.POSITION, k.ENTRIES))
             k.run(
                 p.instructions,
                 self._families,
@@ -112,7 +112,7 @@ class ColumnEncoder:
                 key_groups,
                 at,
                 position,
-                found,
+                count,
                 level,
                 stop,
                 registers,
@@ -125,23 +125,23 @@ class ColumnEncoder:
             if result[k.STATUS] != outcomes.FULL:
                 raise self._error(result, batch)
             out, entries = self._more_room(out, entries, result, batch.num_rows)
-        position, found = int(result[k.POSITION]), int(result[k.ENTRIES])
+        position, count = int(result[k.POSITION]), int(result[k.ENTRIES])
         if batch.num_rows:
             self._bytes_per_row = max(position / batch.num_rows * 1.1, 1.0)
-            self._entries_per_row = max(found / batch.num_rows * 1.1, 1.0)
-        return Encoded(out[:position], entries[:found])
+            self._entries_per_row = max(count / batch.num_rows * 1.1, 1.0)
+        return Encoded(out[:position], entries[:count])
 
     @staticmethod
     def _more_room(
         out: npt.NDArray[np.uint8], entries: npt.NDArray[np.int64], result: npt.NDArray[np.int64], rows: int
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """Return copies of bytes and entries with at least twice the room."""
-        done, used, found = (int(result[f]) for f in (k.ROWS, k.POSITION, k.ENTRIES))
+        done, used, count = (int(result[f]) for f in (k.ROWS, k.POSITION, k.ENTRIES))
         scale = min(rows / max(done, 1) * 1.1, 64.0)
         bigger = np.empty(max(2 * len(out), int(used * scale)), dtype=np.uint8)
         bigger[:used] = out[:used]
-        longer = np.empty((max(2 * len(entries), int(found * scale)), k.ENTRY_FIELDS), dtype=np.int64)
-        longer[:found] = entries[:found]
+        longer = np.empty((max(2 * len(entries), int(count * scale)), k.ENTRY_FIELDS), dtype=np.int64)
+        longer[:count] = entries[:count]
         return bigger, longer
 
     def _error(self, result: npt.NDArray[np.int64], batch: pa.RecordBatch) -> InvalidRowError:
@@ -164,13 +164,13 @@ class ColumnEncoder:
 
 def describe_row(batch: pa.RecordBatch, row: int) -> list[str]:
     """Return key and value of a row for error messages."""
-    shown = []
+    parts = []
     for name in _SHOWN:
         index = batch.schema.get_field_index(name)
         if index >= 0:
             text = repr(shown_value(batch.column(index)[row]))
-            shown.append(f"{name} {text if len(text) <= 120 else text[:117] + '...'}")
-    return shown
+            parts.append(f"{name} {text if len(text) <= 120 else text[:117] + '...'}")
+    return parts
 
 
 def encode_column(serializer: Codec, values: pa.Array, options: EncodeOptions | None = None, *, as_keys: bool = False) -> Encoded:

@@ -165,8 +165,8 @@ class EncodeBuilder(ProgramBuilder):
 
     def fixed(self, serializer: Codec, column: Column, convert: ColumnWriter, null: Bytes | None) -> None:
         """Let ``convert`` write the values of each batch from the column and its own type; ``null`` are the bytes of null."""
-        own = serializer.arrow_type(DecodeOptions())
-        self._prepared[column.index] = PreparedColumn(serializer, column.type, lambda array: convert(array, own))
+        own_type = serializer.arrow_type(DecodeOptions())
+        self._prepared[column.index] = PreparedColumn(serializer, column.type, lambda array: convert(array, own_type))
         self.raw(column, null)
 
     def distinct(self, column: Column, distinct: Distinct) -> None:
@@ -202,7 +202,7 @@ class EncodeBuilder(ProgramBuilder):
         return int(self._moved[column.index])
 
     def _renumbered(self, by_column: dict[int, T]) -> dict[int, T]:
-        return {int(self._moved[index]): found for index, found in by_column.items()}
+        return {int(self._moved[index]): part for index, part in by_column.items()}
 
 
 def _prepared_type(column: Column, prepared: dict[int, PreparedColumn]) -> pa.DataType:
@@ -224,9 +224,9 @@ def _renumber(old: ColumnTree, new: ColumnTree, prepared: dict[int, PreparedColu
     def walk(before: Column, after: Column) -> None:
         moved[before.index] = after.index
         if before.index not in prepared:
-            for one, other in zip(before.children, after.children, strict=True):
-                walk(one, other)
+            for old_child, new_child in zip(before.children, after.children, strict=True):
+                walk(old_child, new_child)
 
-    for one, other in zip(old.roots, new.roots, strict=True):
-        walk(one, other)
+    for old_root, new_root in zip(old.roots, new.roots, strict=True):
+        walk(old_root, new_root)
     return moved

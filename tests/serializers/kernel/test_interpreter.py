@@ -116,11 +116,11 @@ def test_arrays_of_other_types_are_refused(data: npt.NDArray[Any], message: str)
 
 def test_large_work_is_compiled() -> None:
     small = (np.zeros(100, np.uint8), np.zeros((10, 2), np.int64), 5, np.zeros(10**6, np.int64))
-    interpreter = Interpreter(left=400)
+    interpreter = Interpreter(budget=400)
     assert interpreter.takes(TYPES, small)
     assert interpreter.takes(TYPES, small)
     assert not interpreter.takes(TYPES, small)
-    assert not Interpreter(left=400).takes(TYPES, (np.zeros(500, np.uint8), *small[1:]))
+    assert not Interpreter(budget=400).takes(TYPES, (np.zeros(500, np.uint8), *small[1:]))
 
 
 def test_a_small_read_does_not_load_numba() -> None:
