@@ -44,18 +44,18 @@ def _search(data, pattern, probes, begin, matches, result):  # type: ignore[no-u
     """
     size = len(pattern)
     last = len(data) - size
-    first, two, three = probes[0], probes[1], probes[2]
-    a, b, c = pattern[first], pattern[two], pattern[three]
+    first, second, third = probes[0], probes[1], probes[2]
+    a, b, c = pattern[first], pattern[second], pattern[third]
     count = 0
     while begin <= last:
         end = min(begin + _PIECE, last + 1)
-        x, y, z = data[begin + first : end + first], data[begin + two : end + two], data[begin + three : end + three]
+        x, y, z = data[begin + first : end + first], data[begin + second : end + second], data[begin + third : end + third]
         seen = np.uint8(0)
         for i in range(end - begin):  # with the CPU's vectors: of views, whose indexes are not negative
             seen |= np.uint8(x[i] == a) & np.uint8(y[i] == b) & np.uint8(z[i] == c)
         if seen:
             for at in range(begin, end):
-                if data[at + first] == a and data[at + two] == b and data[at + three] == c:
+                if data[at + first] == a and data[at + second] == b and data[at + third] == c:
                     same = True
                     for i in range(size):
                         if data[at + i] != pattern[i]:
