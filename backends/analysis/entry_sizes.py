@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from state_processor.backends.analysis.entry_bytes import StateEntries
-from state_processor.backends.analysis.key_sizes import KeySizes
-from state_processor.backends.analysis.measured_entries import MeasuredEntries, has_one_entry_for_each_key, measured
+from state_processor.backends.analysis.measured_entries import KeySizes, MeasuredEntries, has_one_entry_for_each_key, measured
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats.serialized_entries import decode_bytes
 from state_processor.backends.formats.source import KeyedStateSource

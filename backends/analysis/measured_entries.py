@@ -5,9 +5,9 @@ The size of an entry is the size of its key, namespace and value in a canonical 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,14 @@ from state_processor.backends.analysis.entry_bytes import StateEntries
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats.entry_runs import BoundedRun, Buffer, Entries, FramedRun, UnframedRun
 from state_processor.backends.formats.framing import KEY_GROUP
+from state_processor.backends.formats.key_index import hash_code
 from state_processor.backends.formats.row_layout import size_of
 from state_processor.backends.formats.serialized_entries import LOSSLESS, PassThroughCodec
 from state_processor.backends.state.descriptions import LIST, MAP
 from state_processor.serializers.codec import VARIABLE
 from state_processor.serializers.kernel.compiler import entry_point
 from state_processor.serializers.kernel.memory import load_be_i32
-from state_processor.serializers.kernel.signatures import int64, read, uint8, written
+from state_processor.serializers.kernel.signatures import int32, int64, read, uint8, written
 
 _PLAIN: Final = 0
 _WHOLE_LIST: Final = 1
@@ -145,3 +146,143 @@ def has_one_entry_for_each_key(entries: StateEntries) -> bool:
     """Return whether all entries of a state have different keys."""
     state = entries.state
     return state.in_void_namespace and not state.is_timer and state.kind != MAP
+
+
+_Numbers = npt.NDArray[np.int64]
+
+
+@entry_point(*(read(uint8), read(int64, 2), read(int64), written(int32)), *(written(int64), written(int64), written(uint8)))
+def _sum_by_key(data, keys, groups, slots, sizes, counts, first):  # type: ignore[no-untyped-def]
+    """Add sizes and counts of all entries of a key to its first entry, and mark the first entry.
+
+    Parameters
+    ----------
+    data, keys
+        The keys, sorted by key group, and the key group of each.
+    slots
+        Room for twice the entries of the largest key group: a power of two.
+    sizes, counts
+        The sizes and counts to add.
+    first
+        Zeros; set to one for the first entry of each key.
+    """
+    begin = 0
+    while begin < len(keys):
+        end = begin
+        while end < len(keys) and groups[end] == groups[begin]:
+            end += 1
+        mask = 1
+        while mask < 2 * (end - begin):
+            mask *= 2
+        slots[:mask] = 0
+        mask -= 1
+        for i in range(begin, end):
+            at = keys[i, 0]
+            size = keys[i, 1] - at
+            slot = hash_code(data, at, size) & mask
+            first_entry = -1
+            while slots[slot] != 0:
+                k = begin + slots[slot] - 1
+                if keys[k, 1] - keys[k, 0] == size:
+                    same = True
+                    for j in range(size):
+                        if data[at + j] != data[keys[k, 0] + j]:
+                            same = False
+                            break
+                    if same:
+                        first_entry = k
+                        break
+                slot = (slot + 1) & mask
+            if first_entry < 0:
+                slots[slot] = i - begin + 1
+                first[i] = 1
+            else:
+                sizes[first_entry] += sizes[i]
+                counts[first_entry] += counts[i]
+        begin = end
+
+
+@entry_point(read(uint8), read(int64, 2), written(uint8))
+def _copy_keys(data, keys, out):  # type: ignore[no-untyped-def]
+    """Copy keys into ``out`` without gaps."""
+    at = 0
+    for i in range(len(keys)):
+        for j in range(keys[i, 0], keys[i, 1]):
+            out[at] = data[j]
+            at += 1
+
+
+@dataclass(frozen=True, slots=True)
+class KeySizes:
+    """Serialized keys, and the sizes and numbers of their entries."""
+
+    buffer: Buffer
+    keys: Spans
+    sizes: _Numbers
+    counts: _Numbers
+
+    @classmethod
+    def of_each(cls, parts: Iterable[MeasuredEntries], top: int) -> Self:
+        """Return the largest entries of a state with one entry per key."""
+        kept_parts: list[Self] = []
+        least, largest = 0, np.empty(0, dtype=np.int64)
+        for entries in parts:
+            rows = np.flatnonzero(entries.sizes > least)
+            if len(rows) > top:
+                rows = rows[np.argpartition(entries.sizes[rows], len(rows) - top)[-top:]]
+            if len(rows):
+                largest_entries = entries.taken(rows)
+                kept_parts.append(cls._copied(*largest_entries.keys(), largest_entries.sizes, largest_entries.counts))
+                largest = np.sort(np.append(largest, largest_entries.sizes))[-top:]
+                least = int(largest[0]) if len(largest) == top else 0
+        return cls._joined(kept_parts).largest(top)
+
+    @classmethod
+    def by_key(cls, parts: Iterable[MeasuredEntries], top: int) -> Self:
+        """Return the largest keys by all their entries in several states."""
+        entry_parts, groups = [], [np.empty(0, dtype=np.uint16)]
+        for entries in parts:
+            groups.append(entries.key_groups.astype(np.uint16))
+            entry_parts.append(cls._copied(*entries.keys(), entries.sizes, entries.counts))
+        joined, of_group = cls._joined(entry_parts), np.concatenate(groups)
+        order = np.argsort(of_group, kind="stable")  # two bytes: a radix sort
+        joined, of_group = joined._taken(order), of_group[order].astype(np.int64)
+        first = np.zeros(len(order), dtype=np.uint8)
+        most = int(np.bincount(of_group).max()) if len(order) else 0
+        slots = np.empty(2 << max(0, most - 1).bit_length(), dtype=np.int32)
+        _sum_by_key(joined.buffer, joined.keys, of_group, slots, joined.sizes, joined.counts, first)
+        return joined._taken(np.flatnonzero(first)).largest(top)
+
+    def largest(self, top: int) -> Self:
+        """Return the largest keys; keys without bytes are omitted."""
+        order = np.lexsort((-self.counts, -self.sizes))[:top]
+        return self._taken(order[self.counts[order] > 0])
+
+    def to_binary(self) -> pa.Array:
+        """Return the keys as a column."""
+        copied = self._copied(self.buffer, self.keys, self.sizes, self.counts)
+        offsets = np.append(copied.keys[:, 0], copied.keys[-1:, 1]).astype(np.int32)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(copied.buffer)]
+        return pa.Array.from_buffers(pa.binary(), len(copied.keys), buffers)
+
+    @classmethod
+    def _copied(cls, buffer: Buffer, keys: Spans, sizes: _Numbers, counts: _Numbers) -> Self:
+        ends = np.cumsum(keys[:, 1] - keys[:, 0])
+        out = np.empty(int(ends[-1]) if len(ends) else 0, dtype=np.uint8)
+        _copy_keys(buffer, keys, out)
+        return cls(out, np.stack([ends - (keys[:, 1] - keys[:, 0]), ends], axis=1), sizes, counts)
+
+    @classmethod
+    def _joined(cls, parts: list[Self]) -> Self:
+        starts = np.cumsum([0, *(len(part.buffer) for part in parts)])
+        keys = [part.keys + start for part, start in zip(parts, starts[:-1], strict=True)]
+        nothing = np.empty(0, dtype=np.int64)
+        return cls(
+            np.concatenate([np.empty(0, dtype=np.uint8), *(part.buffer for part in parts)]),
+            np.concatenate([np.empty((0, 2), dtype=np.int64), *keys]),
+            np.concatenate([nothing, *(part.sizes for part in parts)]),
+            np.concatenate([nothing, *(part.counts for part in parts)]),
+        )
+
+    def _taken(self, rows: _Numbers) -> Self:
+        return type(self)(self.buffer, np.ascontiguousarray(self.keys[rows]), self.sizes[rows], self.counts[rows])
