@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from state_processor.backends.analysis.entry_bytes import StateEntries
 from state_processor.backends.analysis.measured_entries import KeySizes, MeasuredEntries, has_one_entry_for_each_key, measured
-from state_processor.backends.formats import entry_layouts as layouts
+from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats.serialized_entries import decode_bytes
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h

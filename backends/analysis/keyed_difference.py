@@ -21,11 +21,11 @@ from state_processor.backends.analysis.entry_bytes import EntriesInMemory, Entry
 from state_processor.backends.analysis.store_changes import StoreChanges
 from state_processor.backends.analysis.unequal_entries import unequal_entries
 from state_processor.backends.files.location import Location
-from state_processor.backends.formats import entry_layouts as layouts
+from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats.changelog import ChangelogSource
 from state_processor.backends.formats.entry_runs import Block, FramedRun
 from state_processor.backends.formats.key_index import SerializedKeys
-from state_processor.backends.formats.rocksdb import RocksDbSource
+from state_processor.backends.formats.rocksdb_store import RocksDbSource
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.backends.analysis.entry_bytes import StateEntries
-from state_processor.backends.formats import entry_layouts as layouts
+from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats.entry_runs import BoundedRun, Buffer, Entries, FramedRun, UnframedRun
 from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.backends.formats.key_index import hash_code

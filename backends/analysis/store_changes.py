@@ -30,7 +30,7 @@ from state_processor.backends.formats.sst.block_kernels import KEY_END, MERGE, T
 from state_processor.backends.formats.sst.family_scan import FamilyScan
 from state_processor.backends.formats.sst.key_set import KeySet
 from state_processor.backends.formats.sst.manifest import TableFile
-from state_processor.backends.formats.sst.range_deletions import within
+from state_processor.backends.formats.sst.merge_kernel import within
 from state_processor.backends.formats.sst.runs import OpenTable, first_key, last_key
 from state_processor.backends.formats.sst.table import Table
 from state_processor.backends.metadata.state_stream import StateStream

@@ -31,8 +31,8 @@ from state_processor.backends.connectors.connector import (
     fits,
     naming_foreign_code,
 )
-from state_processor.backends.connectors.list_elements import undecoded_elements, versioned_elements
 from state_processor.backends.connectors.registry import sinks
+from state_processor.backends.connectors.source_splits import undecoded_elements, versioned_elements
 from state_processor.backends.metadata.operator_id import operator_id, uids_of_sink
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState

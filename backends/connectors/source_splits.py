@@ -6,9 +6,10 @@ Flink: ``SourceOperator`` (state ``SourceReaderState``), ``SourceCoordinator`` (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final
 
 import pyarrow as pa
@@ -26,11 +27,14 @@ from state_processor.backends.connectors.connector import (
     Values,
     Versioned,
 )
-from state_processor.backends.connectors.list_elements import list_elements, versioned_elements
 from state_processor.backends.connectors.registry import CONSUMER, sources
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.operator_state import OperatorStateReader, raw_elements
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_listing import operator_label, state_variants
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
@@ -40,6 +44,49 @@ from state_processor.serializers.errors import (
 from state_processor.serializers.foreign_errors import is_foreign
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
+
+
+def _reader(snapshot: Snapshot, operator: OperatorState, name: str) -> OperatorStateReader:
+    stored = StoredOperator(snapshot, operator)
+    return OperatorStateReader(stored, stored.states()[name], ReadPlan.of(ReadOptions()))
+
+
+def list_elements(snapshot: Snapshot, operator: OperatorState, name: str) -> Iterator[tuple[int, Any]]:
+    """Yield the elements of an operator's list state, each with its subtask."""
+    reader = _reader(snapshot, operator, name)
+    for split in reader.splits():
+        for batch in reader.read(split):
+            for element in batch.column("value").to_pylist():
+                yield split.subtask, element
+
+
+def undecoded_elements(snapshot: Snapshot, operator: OperatorState, name: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the bytes of the elements of an operator's list state, each with its subtask."""
+    reader = _reader(snapshot, operator, name)
+    for split in reader.splits():
+        data, bounds = raw_elements(snapshot, split, name)
+        for start, end in pairwise(bounds.tolist()):
+            yield split.subtask, data[start:end].tobytes()
+
+
+def versioned_elements(snapshot: Snapshot, operator: OperatorState, name: str) -> Iterator[tuple[int, Versioned]]:
+    """Yield the elements of a list of bytes, each with its subtask.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        An element is not such bytes.
+    """
+    for subtask, element in list_elements(snapshot, operator, name):
+        context = f"{operator_label(operator)}, subtask {subtask}, state {name!r}"
+        if not isinstance(element, bytes):
+            raise DataInput(b"", context).corrupt(f"holds {type(element).__name__}, no bytes")
+        source = DataInput(element, context)
+        written = Versioned.read(source)
+        if not source.at_end():
+            raise source.corrupt(f"{source.remaining} bytes are left over behind an element")
+        yield subtask, written
+
 
 READER_STATE: Final = "SourceReaderState"
 """The list state of a source's readers."""

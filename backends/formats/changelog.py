@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from state_processor.backends.formats import changelog_log as log
-from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats import framing
+from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.changelog_replay import Pieces, Scope, Value, apply_change
 from state_processor.backends.formats.entry_runs import Block, EntryRun, FramedRun, view

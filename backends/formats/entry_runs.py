@@ -13,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.formats.entry_layouts import LayoutOf, around_key, framed_layout
 from state_processor.backends.formats.field_selection import FieldSelection
 from state_processor.backends.formats.key_index import KeyIndex, SerializedKeys
-from state_processor.backends.formats.row_layout import RowLayout
+from state_processor.backends.formats.row_layout import LayoutOf, RowLayout, around_key, framed_layout
 from state_processor.backends.formats.row_spans import RowSpans
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.decode_options import DecodeOptions

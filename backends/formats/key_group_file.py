@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
-from state_processor.backends.formats.source import KeyedStateSource
+from state_processor.backends.files import snappy
+from state_processor.backends.formats import framing
+from state_processor.backends.formats.entry_runs import Block, Buffer, FramedRun, view
+from state_processor.backends.formats.key_index import SerializedKeys
+from state_processor.backends.formats.row_layout import framed_layout
+from state_processor.backends.formats.row_shapes import LargeEntry, ListPieces
+from state_processor.backends.formats.source import KeyedStateSource, ScanRequest
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.metadata.state_stream import RecentReads, StateStream
 from state_processor.backends.state import state_headers
+from state_processor.backends.state.column_types import evolved
+from state_processor.backends.state.descriptions import KeyedDescription, ListDescription
+from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.errors import CorruptSnapshotError
 
 KeyGroupBlock = tuple[int, int, int]
@@ -69,3 +80,128 @@ def stretches(blocks: Sequence[KeyGroupBlock]) -> Iterator[list[KeyGroupBlock]]:
         stretch.append(block)
     if stretch:
         yield stretch
+
+
+_WINDOW: Final = 1 << 20
+"""Bytes to read, index and decode at a time; they fit into the processor's cache."""
+_REMOTE_WINDOW: Final = 4 << 20
+"""The same for remote storage: each read is a request."""
+_LARGE: Final = 4 << 20
+"""Minimum size of a value that is read separately."""
+_TABLE_ROWS: Final = 1 << 15
+_NO_STATE: Final = -2
+_FRAMING_PROBLEMS: Final = {
+    framing.MORE_INPUT: "the last entry is cut off",
+    framing.BAD_LENGTH: "the length of a key or value exceeds the file",
+    framing.BAD_STATE: "a state id that the header does not register",
+    framing.BAD_KEY_GROUP: "an entry of another key group",
+    framing.REPEATED_STATE: "a repeated state id in a key group",
+    framing.BAD_END: "the end of the key group is not the start of the next one",
+}
+
+
+class CanonicalSource(KeyGroupFile):
+    """The canonical format; every backend writes and restores it (Flink: ``FullSnapshotAsyncWriter``)."""
+
+    def __init__(
+        self,
+        stream: StateStream,
+        handle: h.KeyGroupsStateHandle,
+        header: state_headers.KeyedHeader,
+        context: str,
+        max_parallelism: int,
+    ) -> None:
+        super().__init__(stream, handle, header, context)
+        self._prefix = prefix_size(max_parallelism)
+        self._recent = RecentReads(stream)
+        self._window = _REMOTE_WINDOW if stream.is_remote else _WINDOW
+
+    @property
+    def backend(self) -> str:
+        """Name of the format: a canonical file does not name the backend that wrote it."""
+        return "canonical"
+
+    def blocks(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Block]:
+        """Yield the framed entries of a state."""
+        for part in self._entries(self.header.state_id(name), key_groups):
+            yield part.whole() if isinstance(part, LargeEntry) else part
+
+    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[FramedRun]:
+        yield FramedRun(state, self.where(state.name), self.blocks(state.name, key_groups)).of_keys(keys)
+
+    def scan(self, request: ScanRequest) -> Iterator[pa.RecordBatch]:
+        """Yield the entries of a state as columns; see :class:`ListPieces` for large lists."""
+        written = self.describe(request.name)
+        if written is None or not request.in_pieces or request.keys is not None:
+            return super().scan(request)
+        state = evolved(written, request.types)
+        if not isinstance(state, ListDescription):
+            return super().scan(request)
+        layout = framed_layout(state, request.columns)
+        pieces = ListPieces(written.value, layout, request.options, self.where(state.name), self._window)
+        return pieces.decode(self._entries(self.header.state_id(request.name), request.key_groups))
+
+    def is_well_formed(self, key_groups: h.KeyGroupRange) -> bool:
+        """Check if the entries of each block end exactly at its end."""
+        try:
+            for offset, end, key_group in self.key_group_blocks(key_groups):
+                for _ in self._walk(_NO_STATE, [(offset, end, key_group)], self.stream):
+                    pass
+        except CorruptSnapshotError:
+            return False
+        return True
+
+    def _entries(self, state_id: int, key_groups: h.KeyGroupRange) -> Iterator[Block | LargeEntry]:
+        blocks = self.key_group_blocks(key_groups)
+        if self.header.compressed:
+            for offset, end, key_group in blocks:
+                plain = snappy.decompress(self._recent.read(offset, end - offset), self.at(offset))
+                yield from self._walk(state_id, [(0, len(plain), key_group)], _Plain(plain), offset)
+        else:
+            for stretch in stretches(blocks):
+                yield from self._walk(state_id, stretch, self._recent)
+
+    def _walk(
+        self, state_id: int, blocks: Sequence[KeyGroupBlock], source: StateStream | RecentReads | _Plain, origin: int = 0
+    ) -> Iterator[Block | LargeEntry]:
+        """Index adjacent blocks window by window; ``origin`` is added to offsets in messages."""
+        bounds = np.array(blocks, dtype=np.int64)
+        end, states = blocks[-1][1], len(self.header.states)
+        walk = framing.new_walk(states)
+        walk[framing.POSITION] = blocks[0][0]
+        size = self._window
+        while True:
+            base = int(walk[framing.POSITION])
+            buffer = view(source.read(base, min(size, end - base)))
+            status = framing.TABLE_FULL
+            while status == framing.TABLE_FULL:
+                table = np.empty((_TABLE_ROWS, framing.ENTRY_FIELDS), dtype=np.int64)
+                framing.index_canonical(buffer, base, end, bounds, states, state_id, self._prefix, _LARGE, walk, table)
+                status = int(walk[framing.STATUS])
+                entries_of_window = table[: walk[framing.FOUND]]
+                entries = entries_of_window[:-1] if status == framing.LARGE else entries_of_window
+                if len(entries):
+                    yield buffer, origin + base, entries
+            if status == framing.DONE:
+                return
+            if status == framing.LARGE:
+                key, _, value, behind, key_group = entries_of_window[-1].tolist()
+                yield LargeEntry(source.read, origin, base + key, base + value, base + behind, key_group)
+                size = self._window
+                continue
+            if status != framing.MORE_INPUT or base + len(buffer) >= end:
+                key_group = int(bounds[walk[framing.BLOCK], 2])
+                place = self.at(origin + int(walk[framing.POSITION]))
+                raise CorruptSnapshotError(f"{place}, key group {key_group}: {_FRAMING_PROBLEMS[status]}")
+            size = max(self._window, int(walk[framing.NEEDED]))
+
+
+class _Plain:
+    """Bytes in memory, read like a stream."""
+
+    def __init__(self, data: Buffer) -> None:
+        self._data = data.data
+
+    def read(self, offset: int, length: int) -> memoryview:
+        """See :meth:`StateStream.read`."""
+        return self._data[offset : offset + length]

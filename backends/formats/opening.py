@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from state_processor.backends.formats.canonical import CanonicalSource
+from state_processor.backends.formats.key_group_file import CanonicalSource
 from state_processor.backends.formats.source import KeyedStateSource, read_keyed_header
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -15,7 +15,7 @@ from state_processor.serializers.errors import UnsupportedFormatError
 
 if TYPE_CHECKING:
     from state_processor.backends.formats.heap import HeapSource
-    from state_processor.backends.formats.raw_timers_source import RawTimersSource
+    from state_processor.backends.formats.raw_timers import RawTimersSource
 
 
 def open_source(snapshot: Snapshot, handle: h.KeyedStateHandle, context: str, max_parallelism: int) -> KeyedStateSource:
@@ -47,7 +47,7 @@ def open_raw_timers(snapshot: Snapshot, handle: h.KeyedStateHandle | None, conte
     """Open the timers in raw keyed state; ``None`` if it contains bytes of the operator, or is empty."""
     if not isinstance(handle, h.KeyGroupsStateHandle):
         return None
-    from state_processor.backends.formats.raw_timers_source import RawTimersSource  # few snapshots have raw keyed state
+    from state_processor.backends.formats.raw_timers import RawTimersSource  # few snapshots have raw keyed state
 
     return RawTimersSource.open(snapshot, handle, context)
 
@@ -62,7 +62,7 @@ def _open_key_groups(snapshot: Snapshot, handle: h.KeyGroupsStateHandle, context
 def _open_store(
     snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, context: str, max_parallelism: int
 ) -> KeyedStateSource:
-    from state_processor.backends.formats.rocksdb import RocksDbSource  # a process that reads no store skips it
+    from state_processor.backends.formats.rocksdb_store import RocksDbSource  # a process that reads no store skips it
 
     stream = snapshot.open(handle.meta, context)
     header = read_keyed_header(snapshot, stream.read(), f"{context}, {stream.describe()}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from state_processor.backends.formats import entry_layouts as layouts
+from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats.entry_runs import decode_framed
 from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN, Field, Part, RowLayout

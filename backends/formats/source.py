@@ -51,7 +51,7 @@ class ScanRequest:
         Types of columns that differ from the written types.
     in_pieces
         Whether a large list may be split into several rows with a part of its elements each; see
-        :data:`~state_processor.backends.formats.list_pieces.FIRST_INDEX`.
+        :data:`~state_processor.backends.formats.row_shapes.FIRST_INDEX`.
     between
         A part of the key groups, of a store; ``None`` reads all of them. It excludes ``keys``.
     """

@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from state_processor.backends.formats.entry_layouts import NAMESPACE, VALUE
+from state_processor.backends.formats.row_layout import NAMESPACE, VALUE
 from state_processor.backends.formats.row_shapes import WINDOW
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.core.sql_times import zoned_types

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from state_processor.backends.formats import entry_layouts as layouts
+from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.source import KeyedStateSource, KeyRange
 from state_processor.backends.metadata import handles as h

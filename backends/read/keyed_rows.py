@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from state_processor.backends.formats import entry_layouts as layouts
+from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.field_selection import EVERYTHING, NOTHING, Fields, Selection, inside
 from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN

@@ -11,12 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.backends.formats import row_shapes as shapes
-from state_processor.backends.formats.entry_layouts import KEY, VALUE
 from state_processor.backends.formats.entry_runs import EntryLocator, decode_framed
 from state_processor.backends.formats.field_selection import NOTHING, FieldSelection
 from state_processor.backends.formats.framing import ENTRY_FIELDS
 from state_processor.backends.formats.operator_file import StateBytes, locate, operator_header
-from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, Field, Part, RowLayout
+from state_processor.backends.formats.row_layout import KEY, KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, VALUE, Field, Part, RowLayout
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.column_comments import with_comments

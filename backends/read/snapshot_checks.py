@@ -19,12 +19,11 @@ import pyarrow as pa
 
 from state_processor.backends.files.ordered_threads import PART_BYTES, chosen_threads, in_order, read_all, threads_for
 from state_processor.backends.files.parallel import at_once
-from state_processor.backends.formats.entry_layouts import KEY
 from state_processor.backends.formats.heap import HeapSource
 from state_processor.backends.formats.opening import open_source
 from state_processor.backends.formats.operator_file import operator_header
 from state_processor.backends.formats.rocksdb_store import Store, open_store
-from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
+from state_processor.backends.formats.row_layout import KEY, KEY_GROUP_COLUMN
 from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot

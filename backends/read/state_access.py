@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from state_processor.backends.formats import entry_layouts as layouts
+from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.field_selection import EVERYTHING, Selection, applied, selected
 from state_processor.backends.metadata.snapshot_metadata import OperatorState

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from state_processor.backends.formats.entry_framing import frame_entries
 from state_processor.backends.formats.rocksdb_store import Store, open_store
-from state_processor.backends.formats.sst.beginnings import behind
+from state_processor.backends.formats.sst.key_set import behind
 from state_processor.backends.formats.sst.manifest import Manifest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.formats import entry_layouts as layouts
+from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats.entry_framing import entry_table
 from state_processor.backends.formats.entry_runs import decode_framed
 from state_processor.backends.formats.serialized_entries import LOSSLESS, with_serialized_values

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats import entry_framing as framing
-from state_processor.backends.formats.entry_layouts import framed_layout
+from state_processor.backends.formats.row_layout import framed_layout
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import describe_keyed

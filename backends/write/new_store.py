@@ -19,9 +19,9 @@ import numpy.typing as npt
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.formats.entry_framing import entry_spans, frame_entries
 from state_processor.backends.formats.framing import KEY_GROUP
-from state_processor.backends.formats.sst.beginnings import behind
 from state_processor.backends.formats.sst.block_kernels import DELETION, VALUE_TYPE
 from state_processor.backends.formats.sst.family_scan import FamilyScan
+from state_processor.backends.formats.sst.key_set import behind
 from state_processor.backends.formats.sst.manifest import DEFAULT_FAMILY, Family, Manifest, TableFile, write_manifest
 from state_processor.backends.formats.sst.table import Table
 from state_processor.backends.formats.sst.table_builder import COMPARATOR, Entries, TableBuilder, tag

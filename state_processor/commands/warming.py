@@ -23,7 +23,6 @@ MODULES: Final = (
     "state_processor.backends.formats.sst.crc32c",
     "state_processor.backends.formats.sst.key_set",
     "state_processor.backends.formats.sst.merge_kernel",
-    "state_processor.backends.formats.row_guide",
     "state_processor.backends.formats.row_spans",
     "state_processor.backends.write.sorted_entries",
     "state_processor.backends.write.tombstones",

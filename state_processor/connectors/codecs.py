@@ -35,14 +35,15 @@ from state_processor.backends.connectors.layouts.codecs import (
     ListOf,
     Mapped,
     Remark,
+    SnapshotCodec,
     Struct,
     Text,
+    json_bytes_text,
+    json_text,
     read_all,
     to_bytes,
 )
 from state_processor.backends.connectors.layouts.codecs import Optional as OptionalOf
-from state_processor.backends.connectors.layouts.jackson import json_bytes_text, json_text
-from state_processor.backends.connectors.layouts.snapshot_codec import SnapshotCodec
 from state_processor.serializers.io import decode_modified_utf8, encode_modified_utf8
 
 __all__ = [

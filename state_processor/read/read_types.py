@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.backends.formats.entry_layouts import KEY, NAMESPACE, VALUE
+from state_processor.backends.formats.row_layout import KEY, NAMESPACE, VALUE
 from state_processor.backends.formats.row_shapes import WINDOW
 from state_processor.backends.read.option import Kind
 from state_processor.backends.read.read_plan import ReadPlan

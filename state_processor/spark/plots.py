@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from state_processor.backends.analysis.entry_sizes import SIZE
-from state_processor.backends.formats.entry_layouts import TIMESTAMP
+from state_processor.backends.formats.row_layout import TIMESTAMP
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.read.keyed_reader import DOMAIN
 from state_processor.display.plotting import new_axes, pyplot, show_dates, show_whole_numbers

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
-from state_processor.backends.formats.entry_layouts import TIMESTAMP
+from state_processor.backends.formats.row_layout import TIMESTAMP
 from state_processor.backends.formats.row_shapes import FIRES_AT
 from state_processor.backends.read.column_comments import COMMENT, comments_of
 from state_processor.read.read_types import METADATA

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from state_processor.backends.formats.entry_layouts import NAMESPACE
+from state_processor.backends.formats.row_layout import NAMESPACE
 from state_processor.backends.formats.row_shapes import FIRES_AT, WINDOW
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.read.stored_operator import StoredOperator

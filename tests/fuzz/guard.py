@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from state_processor.backends.files import snappy
-from state_processor.backends.formats import canonical
+from state_processor.backends.formats import key_group_file
 from state_processor.backends.formats.sst import family_scan, table
 from state_processor.backends.formats.sst.block_format import RawBlocks
 from state_processor.serializers.kernel.decode import arena as arenas
@@ -97,7 +97,7 @@ def guards() -> Iterator[None]:
     with (
         patch.object(ColumnDecoder, "entries", guarded_entries),
         patch.object(ColumnDecoder, "rows", guarded_rows),
-        patch.object(canonical, "view", guarded_copy),
+        patch.object(key_group_file, "view", guarded_copy),
         patch.object(snappy, "decompress", guarded_plain),
         patch.object(RawBlocks, "of", classmethod(guarded_raw)),
         patch.object(family_scan, "np", _GuardedNumpy()),

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_processor.backends.files.changes import FileSink
-from state_processor.backends.formats.canonical import CanonicalSource
+from state_processor.backends.formats.key_group_file import CanonicalSource
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.metadata.handles import OperatorStreamStateHandle
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot

@@ -6,13 +6,83 @@ hexadecimal text, so that all content is valid JSON.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final, Protocol
 
+from state_processor.serializers.base import TypeSerializerSnapshot, read_versioned_snapshot, write_versioned_snapshot
 from state_processor.serializers.core.basic import StringSerializer
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError
 from state_processor.serializers.io import DataInput, DataOutput
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotCodec:
+    """A serializer snapshot with its class and version (Flink: ``TypeSerializerSnapshot.writeVersionedSnapshot``).
+
+    ``to_content`` describes a snapshot of the class ``kind``; ``build`` returns the one that can be written.
+    """
+
+    to_content: Callable[[Any], Content]
+    build: Callable[[], TypeSerializerSnapshot]
+    kind: type[TypeSerializerSnapshot]
+    min_size: int = 6
+
+    def read(self, source: DataInput) -> Content:
+        start = source.position
+        snapshot = read_versioned_snapshot(source)
+        if not isinstance(snapshot, self.kind):
+            raise source.corrupt(f"expected a {self.kind.__name__}, found {snapshot.class_name}", start)
+        return self.to_content(snapshot)
+
+    def write(self, content: Content, target: DataOutput) -> None:
+        data = DataOutput()
+        write_versioned_snapshot(self.build(), data)
+        usual = self.read(DataInput(data.to_bytes()))
+        if usual != {name: value for name, value in content.items() if name in usual}:
+            raise ValueError(f"only the snapshot {usual!r} can be written")
+        target.write_bytes(data.to_bytes())
+
+
+_CONTROL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][0-9a-f])")
+_WIDE: Final = re.compile("[\U00010000-\U0010ffff]")
+
+
+def json_text(value: Any) -> str:
+    """Return JSON as Jackson writes it as text: without spaces, and control characters in capital digits."""
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{json_text(key)}:{json_text(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(json_text, value)) + "]"
+    if isinstance(value, float):
+        return _java_number(value)
+    text = json.dumps(value, ensure_ascii=False)
+    return _CONTROL.sub(lambda match: f"{match[1]}\\u00{match[2].upper()}", text)
+
+
+def json_bytes_text(value: Any) -> str:
+    """Return JSON as Jackson writes it as bytes: characters beyond 16 bits are two escapes."""
+    return _WIDE.sub(lambda match: _escapes(ord(match[0]) - 0x10000), json_text(value))
+
+
+def _escapes(rest: int) -> str:
+    return f"\\u{0xD800 + (rest >> 10):04X}\\u{0xDC00 + (rest & 0x3FF):04X}"
+
+
+def _java_number(value: float) -> str:
+    """Return a number as Java's ``Double.toString``."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return json.dumps(str(value).replace("inf", "Infinity").replace("nan", "NaN"))
+    if not value or 1e-3 <= abs(value) < 1e7:
+        return format(Decimal(repr(value)), "f") if "e" in repr(value) else repr(value)
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    digits_text = "".join(map(str, digits)).rstrip("0") or "0"
+    power = len(digits) - 1 + int(exponent)
+    return f"{'-' * sign}{digits_text[0]}.{digits_text[1:] or '0'}E{power}"
+
 
 Content = Any
 NOTE: Final = "note"

@@ -16,10 +16,10 @@ import numpy as np
 
 from state_processor.backends.formats.key_index import KeyIndex, SerializedKeys
 from state_processor.backends.formats.sst import block_kernels as k
-from state_processor.backends.formats.sst.beginnings import Beginnings
 from state_processor.backends.formats.sst.block_format import TRAILER, Numbers
 from state_processor.backends.formats.sst.block_kernels import KEY, KEY_END
 from state_processor.backends.formats.sst.family_scan import stored_entries
+from state_processor.backends.formats.sst.key_set import Beginnings
 from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.formats.sst.plain_blocks import (
     RESTART_INTERVAL,

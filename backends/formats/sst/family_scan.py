@@ -16,9 +16,17 @@ from state_processor.backends.formats.sst.block_format import LARGEST_BLOCK, Byt
 from state_processor.backends.formats.sst.crc32c import TABLES
 from state_processor.backends.formats.sst.key_set import KeySet
 from state_processor.backends.formats.sst.manifest import TableFile
-from state_processor.backends.formats.sst.merge_kernel import IS_DISTINCT, RUN_FIELDS, merge_runs, newest_of_runs
+from state_processor.backends.formats.sst.merge_kernel import (
+    IS_DISTINCT,
+    RUN_FIELDS,
+    Deletion,
+    bounds,
+    fragments,
+    merge_runs,
+    newest_of_runs,
+    within,
+)
 from state_processor.backends.formats.sst.plain_blocks import read_varint
-from state_processor.backends.formats.sst.range_deletions import Deletion, bounds, fragments, within
 from state_processor.backends.formats.sst.runs import OpenTable, Piece, RunScan, TableScan, runs_of
 from state_processor.backends.formats.sst.table import Bound, Table
 from state_processor.serializers.errors import (

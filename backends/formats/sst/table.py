@@ -15,8 +15,8 @@ import numpy as np
 from state_processor.backends.formats.sst import block_kernels as k
 from state_processor.backends.formats.sst.block_format import CHECKSUMS, TRAILER, BlockFormat, Bytes, Numbers, RawBlocks
 from state_processor.backends.formats.sst.manifest import MOST_SEQUENCE, TableFile
+from state_processor.backends.formats.sst.merge_kernel import Deletion, fragments
 from state_processor.backends.formats.sst.plain_blocks import block_entries, read_varint
-from state_processor.backends.formats.sst.range_deletions import Deletion, fragments
 from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 from state_processor.serializers.locks import cached_property

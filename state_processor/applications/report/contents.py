@@ -20,7 +20,7 @@ from state_processor.applications.report.restoring import Restoring, Row, oldest
 from state_processor.backends.analysis.entry_sizes import ENTRIES, PLACES, SIZE
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.ordered_threads import in_order, read_all, threads_for
-from state_processor.backends.formats.entry_layouts import TIMESTAMP
+from state_processor.backends.formats.row_layout import TIMESTAMP
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.metadata.given_uids import uids_hint
 from state_processor.backends.metadata.metadata_digest import METADATA_FILE

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from state_processor.backends.connectors.layouts import choices, codecs, jackson, java_values, kafka
+from state_processor.backends.connectors.layouts import choices, codecs, java_values, kafka
 from state_processor.plugins.aws import layouts as aws
 from state_processor.plugins.flink_cdc import debezium
 from state_processor.plugins.flink_cdc import layouts as flink_cdc
@@ -465,7 +465,7 @@ def _first_split() -> Strategy:
             "delete-files": [],
             "residual-filter": residual,
         }
-        return iceberg._task(jackson.json_text(found))
+        return iceberg._task(codecs.json_text(found))
 
     tasks = st.lists(st.builds(task, FILES, st.booleans()), max_size=1)
     return st.fixed_dictionaries({"fileOffset": numbers(4), "recordOffset": LONGS, "tasks": tasks})

@@ -19,8 +19,8 @@ from state_processor.backends.connectors.committables import (
     SubtaskCommittables,
 )
 from state_processor.backends.connectors.connector import Versioned
-from state_processor.backends.connectors.list_elements import undecoded_elements
 from state_processor.backends.connectors.registry import sinks
+from state_processor.backends.connectors.source_splits import undecoded_elements
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.cli import main

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from state_processor.backends.formats.entry_layouts import framed_layout, heap_layout
+from state_processor.backends.formats.row_layout import framed_layout, heap_layout
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.tuples import TupleSerializer

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from state_processor.backends.files.relocation import Relocation
 from state_processor.backends.files.storage import Storage
-from state_processor.backends.formats import canonical as canonical_files
-from state_processor.backends.formats.canonical import CanonicalSource
+from state_processor.backends.formats import key_group_file as canonical_files
 from state_processor.backends.formats.heap import HeapSource
+from state_processor.backends.formats.key_group_file import CanonicalSource
 from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.opening import open_key_groups
 from state_processor.backends.formats.source import ScanRequest

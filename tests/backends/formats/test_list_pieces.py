@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_processor.backends.formats import canonical as canonical_files
+from state_processor.backends.formats import key_group_file as canonical_files
 from state_processor.backends.formats import row_shapes
-from state_processor.backends.formats.list_pieces import FIRST_INDEX
 from state_processor.backends.formats.opening import open_key_groups
+from state_processor.backends.formats.row_shapes import FIRST_INDEX
 from state_processor.backends.formats.source import KeyedStateSource, ScanRequest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import StateStream

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from state_processor.backends.formats.canonical import CanonicalSource
 from state_processor.backends.formats.entry_runs import EntryLocator
 from state_processor.backends.formats.heap import HeapSource
+from state_processor.backends.formats.key_group_file import CanonicalSource
 from state_processor.backends.formats.row_layout import (
     KEY_BYTES_COLUMN,
     KEY_GROUP_COLUMN,

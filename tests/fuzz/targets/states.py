@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
-from state_processor.backends.formats.canonical import CanonicalSource
 from state_processor.backends.formats.heap import HeapSource
+from state_processor.backends.formats.key_group_file import CanonicalSource
 from state_processor.backends.formats.opening import open_key_groups
 from state_processor.backends.formats.row_layout import ReferenceDecoder, RowLayout
 from state_processor.backends.formats.source import KeyedStateSource, ScanRequest

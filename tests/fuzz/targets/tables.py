@@ -15,10 +15,9 @@ import numpy as np
 
 from state_processor.backends.formats.framing import ENTRY_FIELDS
 from state_processor.backends.formats.sst import block_kernels as k
-from state_processor.backends.formats.sst.beginnings import Beginnings
 from state_processor.backends.formats.sst.erased_table import without
 from state_processor.backends.formats.sst.family_scan import FamilyScan, plain_content, stored_entries
-from state_processor.backends.formats.sst.key_set import KeySet
+from state_processor.backends.formats.sst.key_set import Beginnings, KeySet
 from state_processor.backends.formats.sst.manifest import Manifest, TableFile, _append, _records, read_manifest
 from state_processor.backends.formats.sst.table import FOOTER, Table
 from state_processor.backends.metadata.state_stream import StateStream

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from state_processor.backends.formats.canonical import CanonicalSource
 from state_processor.backends.formats.entry_runs import FramedRun
+from state_processor.backends.formats.key_group_file import CanonicalSource
 from state_processor.backends.formats.row_layout import Field as RowField
 from state_processor.backends.formats.row_layout import Part, ReferenceDecoder, RowLayout
 from state_processor.backends.metadata.snapshot import open_snapshot

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
-from state_processor.backends.formats.canonical import CanonicalSource
+from state_processor.backends.formats.key_group_file import CanonicalSource
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.keyed_handles import keyed_handles

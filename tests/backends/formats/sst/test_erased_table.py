@@ -14,9 +14,9 @@ import pytest
 import rocksdict
 
 from state_processor.backends.formats.sst import block_kernels as k
-from state_processor.backends.formats.sst.beginnings import Beginnings, behind
 from state_processor.backends.formats.sst.erased_table import without
 from state_processor.backends.formats.sst.family_scan import plain_content
+from state_processor.backends.formats.sst.key_set import Beginnings, behind
 from state_processor.backends.formats.sst.manifest import Manifest, TableFile, write_manifest
 from state_processor.backends.formats.sst.plain_blocks import block_entries, read_varint
 from state_processor.backends.formats.sst.table import Table

@@ -12,7 +12,7 @@ import fsspec
 import pytest
 
 from state_processor.backends.files.storage import Storage
-from state_processor.backends.formats import rocksdb, rocksdb_store
+from state_processor.backends.formats import rocksdb_store
 from state_processor.backends.formats.sst.manifest import read_manifest, write_manifest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
@@ -97,7 +97,7 @@ def file_of(copy: Path, file: h.LocalFile) -> Path:
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("most_seeks", [0, 1_000])
 def test_looking_up_keys_gives_their_rows_only(state: str, most_seeks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rocksdb, "_MOST_SEEKS", most_seeks)
+    monkeypatch.setattr(rocksdb_store, "_MOST_SEEKS", most_seeks)
     snapshot = open_snapshot(NATIVE)
     keys = ("aoife", "farah", "felix", "clara", "nobody")
     total = 0
@@ -289,7 +289,7 @@ def test_files_that_flink_does_not_use_are_refused(name: str, size: int) -> None
     ("comparator", "told"),
     [
         (b"leveldb.BytewiseComparator.u64ts", "its keys have user-defined timestamps"),
-        (b"rocksdb.ReverseBytewiseComparator", "its keys are not in the order of their bytes"),
+        (b"rocksdb_store.ReverseBytewiseComparator", "its keys are not in the order of their bytes"),
     ],
 )
 def test_keys_in_another_order_are_refused(comparator: bytes, told: str) -> None:
@@ -321,7 +321,7 @@ def test_a_name_that_leads_out_of_the_directory_is_refused(name: str) -> None:
 def test_a_state_without_column_family_is_an_error() -> None:
     snapshot = open_snapshot(NATIVE)
     source = handles_of(snapshot)[0].open(snapshot)
-    assert isinstance(source, rocksdb.RocksDbSource)
+    assert isinstance(source, rocksdb_store.RocksDbSource)
     with pytest.raises(CorruptSnapshotError, match="state 'lost' is registered, but its column family is missing"):
         list(source.blocks("lost", h.KeyGroupRange(0, 63)))
 
