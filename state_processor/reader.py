@@ -15,8 +15,8 @@ from state_processor.backends.connectors.source_splits import read_source_splits
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.catalog import TABLES
 from state_processor.backends.read.catalog_schemas import SCHEMAS
-from state_processor.backends.read.column_comments import comments_of
 from state_processor.backends.read.option import Kind
+from state_processor.backends.read.schema_text import comments_of
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StatesToRead
 from state_processor.backends.state.descriptions import (
     BROADCAST,

@@ -13,7 +13,7 @@ from state_processor.backends.formats.entry_runs import Block, UnframedRun
 from state_processor.backends.formats.rocksdb_store import open_store
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.read.keyed_handles import keyed_handles
+from state_processor.backends.read.keyed_splits import keyed_handles
 
 _STREAMS: Final = get_args(h.StreamStateHandle)
 _IDENTITIES: Final = ("handle_id", "backend_id")

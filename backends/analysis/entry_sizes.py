@@ -16,8 +16,15 @@ from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats.serialized_entries import decode_bytes
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
-from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, cut_at_bounds, key_group_chunks, plan_splits
+from state_processor.backends.read.keyed_splits import (
+    SPLIT_BYTES,
+    KeyedHandle,
+    KeyedSplit,
+    cut_at_bounds,
+    key_group_chunks,
+    keyed_handles,
+    plan_splits,
+)
 from state_processor.backends.read.state_listing import naming_state
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.serializers.core.calendars import java_zone

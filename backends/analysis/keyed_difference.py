@@ -30,9 +30,15 @@ from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.streams import stream_identity
-from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles, managed_handles
 from state_processor.backends.read.keyed_reader import KeyedStateReader
-from state_processor.backends.read.keyed_splits import SPLIT_BYTES, cut_at_bounds, key_group_chunks
+from state_processor.backends.read.keyed_splits import (
+    SPLIT_BYTES,
+    KeyedHandle,
+    cut_at_bounds,
+    key_group_chunks,
+    keyed_handles,
+    managed_handles,
+)
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import plan_read
 from state_processor.backends.read.stored_operator import StoredOperator

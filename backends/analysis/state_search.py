@@ -17,9 +17,8 @@ from state_processor.backends.files.ordered_threads import read_all
 from state_processor.backends.formats.row_shapes import FIRES_AT, LIST_INDEX
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.channel_state import channel_states
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
-from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR, raw_keyed_state, raw_operator_state
+from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR, channel_states, raw_keyed_state, raw_operator_state
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import StateReader, open_state
 from state_processor.backends.read.stored_operator import StoredOperator

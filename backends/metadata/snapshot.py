@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.relocation import Relocation
 from state_processor.backends.files.storage import ClosedStorage, Storage, StoredFile
-from state_processor.backends.metadata.foreign_content import described_directory
 from state_processor.backends.metadata.metadata_digest import (
     METADATA_FILE,
     beginning_digest,
@@ -22,7 +21,7 @@ from state_processor.backends.metadata.metadata_digest import (
     stored_digest,
     stored_metadata,
 )
-from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, read_metadata
+from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, described_directory, read_metadata
 from state_processor.backends.metadata.state_stream import StateStream, open_stream
 from state_processor.backends.metadata.streams import reused_files, stream_identity
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError, OptionError, StateProcessorError

@@ -18,7 +18,7 @@ from state_processor.backends.formats.entry_runs import decode_framed
 from state_processor.backends.formats.framing import ENTRY_FIELDS
 from state_processor.backends.formats.row_layout import Field, Part, RowLayout
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.read.channel_state import INPUT, ChannelState
+from state_processor.backends.read.raw_state import INPUT, ChannelState
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError

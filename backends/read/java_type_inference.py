@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from state_processor.backends.formats.serialized_entries import PassThroughCodec, serialized_entries, with_serialized_values
-from state_processor.backends.read.keyed_handles import managed_handles
+from state_processor.backends.read.keyed_splits import managed_handles
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.column_types import kryo_parts_of
 from state_processor.backends.state.descriptions import KeyedDescription

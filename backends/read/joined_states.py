@@ -14,12 +14,11 @@ from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.read.column_comments import with_note
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, key_group_chunks, keys_to_read, wanted_keys
-from state_processor.backends.read.planned_reader import PlannedReader
-from state_processor.backends.read.read_plan import ReadPlan
+from state_processor.backends.read.read_plan import PlannedReader, ReadPlan
+from state_processor.backends.read.schema_text import with_note
 from state_processor.backends.read.state_listing import naming_state
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.column_types import TypeByPath, evolved

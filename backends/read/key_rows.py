@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorSubtaskState
-from state_processor.backends.read.kept import Kept
 from state_processor.backends.read.key_lookup import WantedKeys, keys_of
-from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_reader import KeyedStateReader
-from state_processor.backends.read.keyed_splits import KeyedSplit, plan_splits
+from state_processor.backends.read.keyed_splits import KeyedHandle, KeyedSplit, keyed_handles, plan_splits
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import plan_read
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, SelectableStateReader, UnionReader, open_state
@@ -27,6 +26,42 @@ from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.python_states import check_known, shown_name, stored_name, type_of_one_state
 from state_processor.serializers.errors import NotFoundError, UndecodableValueError
+from state_processor.serializers.locks import process_lock
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Result = TypeVar("_Result")
+
+
+class Kept(Generic[_Key, _Result]):
+    """Results by key; the least recently used results are dropped. Threads may share it.
+
+    An owner without references to itself frees its files at once when it is dropped. ``functools.lru_cache`` of a bound method
+    is such a reference.
+
+    Parameters
+    ----------
+    most
+        Maximum number of results.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._results: OrderedDict[_Key, _Result] = OrderedDict()
+        self._lock = process_lock()
+
+    def get(self, key: _Key, make: Callable[[_Key], _Result]) -> _Result:
+        """Return the result of a key; ``make`` makes it if it is not kept. Two threads may make it at the same time."""
+        with self._lock:
+            if key in self._results:
+                self._results.move_to_end(key)
+                return self._results[key]
+        result = make(key)
+        with self._lock:
+            self._results[key] = result
+            if len(self._results) > self._most:
+                self._results.popitem(last=False)
+        return result
+
 
 RowsByState: TypeAlias = dict[str, pa.Table]
 

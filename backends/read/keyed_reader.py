@@ -14,12 +14,19 @@ from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.source import KeyedStateSource, KeyRange
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.read.column_comments import with_comments
-from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles, managed_handles
 from state_processor.backends.read.keyed_rows import read_state
-from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, keys_to_read, plan_splits, wanted_keys
-from state_processor.backends.read.planned_reader import PlannedReader
-from state_processor.backends.read.read_plan import ReadPlan
+from state_processor.backends.read.keyed_splits import (
+    SPLIT_BYTES,
+    KeyedHandle,
+    KeyedSplit,
+    keyed_handles,
+    keys_to_read,
+    managed_handles,
+    plan_splits,
+    wanted_keys,
+)
+from state_processor.backends.read.read_plan import PlannedReader, ReadPlan
+from state_processor.backends.read.schema_text import with_comments
 from state_processor.backends.read.state_listing import naming_state
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.column_types import evolved

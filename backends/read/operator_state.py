@@ -18,9 +18,8 @@ from state_processor.backends.formats.operator_file import StateBytes, locate, o
 from state_processor.backends.formats.row_layout import KEY, KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, VALUE, Field, Part, RowLayout
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.read.column_comments import with_comments
-from state_processor.backends.read.planned_reader import PlannedReader
-from state_processor.backends.read.read_plan import ReadPlan
+from state_processor.backends.read.read_plan import PlannedReader, ReadPlan
+from state_processor.backends.read.schema_text import with_comments
 from state_processor.backends.read.state_listing import naming_state, subtask_label
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.column_types import evolved

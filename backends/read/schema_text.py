@@ -3,11 +3,65 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import pyarrow as pa
 
+from state_processor.backends.formats.row_layout import NAMESPACE, VALUE
+from state_processor.backends.formats.row_shapes import WINDOW
+from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.column_type import SPARK_NAMES
+from state_processor.serializers.core.sql_times import zoned_types
+from state_processor.serializers.doors import spelled
+
+COMMENT: Final = b"comment"
+_OTHER_COLUMNS: Final = {NAMESPACE: ("namespace",), WINDOW: ("namespace",), VALUE: ("map_key", "value")}
+"""Roles of columns that :attr:`StateDescription.COLUMNS` does not have: ``value`` is a whole map or list."""
+
+
+def with_comments(schema: pa.Schema, state: StateDescription) -> pa.Schema:
+    """Return the schema of a state with the time zone that dates and times are read in."""
+    return pa.schema([_with_comment(field, state) for field in schema])
+
+
+def comments_of(schema: pa.Schema) -> Mapping[str, str]:
+    """Return the comments of columns."""
+    return {f.name: f.metadata[COMMENT].decode() for f in schema if f.metadata and COMMENT in f.metadata}
+
+
+def with_comments_of(schema: pa.Schema, described: pa.Schema) -> pa.Schema:
+    """Return a schema with the comments that another schema has on the columns of the same names."""
+    comments = comments_of(described)
+    return pa.schema([_commented(field, comments.get(field.name)) for field in schema], metadata=schema.metadata)
+
+
+def with_note(field: pa.Field, note: str) -> pa.Field:
+    """Return a field with a note after the comment that it has."""
+    metadata = field.metadata or {}
+    comments = [metadata[COMMENT].decode()] if COMMENT in metadata else []
+    return field.with_metadata({**metadata, COMMENT: ". ".join([*comments, note]).encode()}) if note else field
+
+
+def _commented(field: pa.Field, comment: str | None) -> pa.Field:
+    """Return a field with the comment. A comment that the field has stays; ``None`` adds nothing."""
+    metadata = field.metadata or {}
+    return field if comment is None or COMMENT in metadata else field.with_metadata({**metadata, COMMENT: comment.encode()})
+
+
+def _with_comment(field: pa.Field, state: StateDescription) -> pa.Field:
+    roles = (state.COLUMNS[field.name],) if field.name in state.COLUMNS else _OTHER_COLUMNS.get(field.name, ())
+    zones = zoned_types(*(serializer for role, serializer in state.serializers.items() if role in roles))
+    return _commented(field, _zone_comment(zones) if zones else None)
+
+
+def _zone_comment(column_zones: Iterable[tuple[str, str]]) -> str:
+    types, zones = zip(*column_zones, strict=True)
+    *more_types, last = types
+    listed = f"{', '.join(more_types)} and {last}" if more_types else last
+    verb = "are" if more_types else "is"
+    return f"{listed} {verb} read in the time zone {zones[0]}; set {spelled('time_zone')} to the zone of the job's JVM"
+
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any, Final
 
-from state_processor.backends.metadata.graph_hashes import HashedNode, graph_hashes
+from state_processor.backends.metadata.operator_id import HashedNode, graph_hashes
 from state_processor.backends.sql.meaning import sink_row
 from state_processor.backends.sql.plan import CompiledPlan, PlanNode, PlanOperator, uid_formats
 from state_processor.backends.sql.plan_types import PlanFields

@@ -16,7 +16,7 @@ from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo, fin
 from state_processor.backends.metadata.metadata_digest import stored_digest
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.streams import recorded_files
-from state_processor.backends.read.file_check import check_files
+from state_processor.backends.read.snapshot_checks import check_files
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.errors import MissingFileError, NotFoundError, StateProcessorError, UnsupportedFormatError
 

@@ -18,8 +18,8 @@ from state_processor.backends.files.ordered_threads import read_all
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read import catalog
-from state_processor.backends.read.column_comments import with_note
 from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.schema_text import with_note
 from state_processor.backends.read.state_listing import surveys
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.sql.naming import state_names

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from state_processor.backends.read.column_comments import comments_of
+from state_processor.backends.read.schema_text import comments_of
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.late import require
 

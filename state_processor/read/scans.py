@@ -14,7 +14,7 @@ import pyarrow as pa
 from state_processor.backends.files.ordered_threads import read_all
 from state_processor.backends.formats.row_layout import KEY_COLUMN
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.read.column_comments import with_comments_of
+from state_processor.backends.read.schema_text import with_comments_of
 from state_processor.backends.read.state_access import SelectableStateReader, StatesToRead, open_state
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.display.progress import progress

@@ -10,9 +10,9 @@ from typing import Any, Final, Unpack
 
 import pyarrow as pa
 
-from state_processor.backends.metadata.checkpoint_pointers import find_pointers, read_pointer, with_recovery
+from state_processor.backends.metadata.checkpoint_order import find_pointers, read_pointer, with_recovery
 from state_processor.backends.metadata.discovery import DEPTH, Discovery, SnapshotInfo, find_snapshots
-from state_processor.backends.read.file_check import check_files
+from state_processor.backends.read.snapshot_checks import check_files
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.effects import check_given
 from state_processor.options.groups import DirectoryOptions

@@ -10,7 +10,7 @@ from state_processor.backends.formats.operator_file import operator_header
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
+from state_processor.backends.read.keyed_splits import KeyedHandle, keyed_handles
 from state_processor.backends.read.state_listing import operator_label, subtask_label
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.sql.naming import state_names

@@ -18,8 +18,8 @@ from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.metadata.handles import OperatorStreamStateHandle
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.read.keyed_reader import KeyedStateReader
+from state_processor.backends.read.keyed_splits import keyed_handles
 from state_processor.backends.read.operator_state import raw_elements
 from state_processor.backends.read.query_operators import with_query
 from state_processor.backends.read.read_options import ReadOptions

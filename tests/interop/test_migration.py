@@ -14,7 +14,7 @@ import pytest
 import state_processor as sp
 from state_processor import serializers
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.keyed_handles import keyed_handles
+from state_processor.backends.read.keyed_splits import keyed_handles
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_kryo_class
 from state_processor.write.build import SavepointBuild

@@ -13,7 +13,7 @@ import pytest
 from state_processor.backends.formats.entry_runs import Block
 from state_processor.backends.metadata.handles import KeyGroupRange
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.keyed_handles import keyed_handles
+from state_processor.backends.read.keyed_splits import keyed_handles
 from state_processor.backends.read.state_listing import find_operator
 from tests.interop.restored_cases import Case, Outcome, check_entries, check_going_on, restored
 from tests.interop.selection import asking

@@ -12,7 +12,7 @@ from state_processor.backends.formats.changelog_log import STATE_METADATA
 from state_processor.backends.formats.raw_timers import RAW_TIMERS
 from state_processor.backends.metadata.properties import PROPERTIES
 from state_processor.backends.metadata.snapshot_metadata import METADATA
-from state_processor.backends.read.channel_state import CHANNEL_STATE
+from state_processor.backends.read.raw_state import CHANNEL_STATE
 from state_processor.backends.state.state_headers import KEYED_STATE, OPERATOR_STATE, SERIALIZER_SNAPSHOTS
 from state_processor.serializers.base import NESTED_SNAPSHOTS
 from state_processor.serializers.core.scalars import SCALARS

@@ -14,9 +14,8 @@ from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerd
 from state_processor.backends.files.ordered_threads import read_all
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.file_check import check_files
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.snapshot_checks import StructureCheck
+from state_processor.backends.read.snapshot_checks import StructureCheck, check_files
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state import descriptions as kinds

@@ -8,7 +8,7 @@ from itertools import islice, permutations
 from typing import Final
 
 from state_processor.applications.jobs.job_graph import FORWARD, GraphInput, GraphNode, JobGraph
-from state_processor.backends.metadata.graph_hashes import HashedNode, graph_hashes
+from state_processor.backends.metadata.operator_id import HashedNode, graph_hashes
 
 _MOST_ORDERS: Final = 720
 """The maximal number of orders of sources that are tried. The REST interface does not show the numbers of sources."""

@@ -36,8 +36,7 @@ from state_processor.applications.retention.file_uses import (
 from state_processor.backends.files.changes import FileSink, remove_file
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
-from state_processor.backends.metadata.checkpoint_order import Mark, in_order
-from state_processor.backends.metadata.checkpoint_pointers import CheckpointPointer
+from state_processor.backends.metadata.checkpoint_order import CheckpointPointer, Mark, in_order
 from state_processor.backends.metadata.discovery import is_checkpoint_name
 from state_processor.backends.metadata.metadata_digest import METADATA_FILE
 from state_processor.backends.metadata.properties import SAVEPOINT

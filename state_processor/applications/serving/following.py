@@ -16,8 +16,8 @@ from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo, find_snapshots
 from state_processor.backends.metadata.metadata_digest import stored_digest
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.read.file_check import check_files
-from state_processor.backends.read.kept import Kept
+from state_processor.backends.read.key_rows import Kept
+from state_processor.backends.read.snapshot_checks import check_files
 from state_processor.backends.read.state_listing import Survey, find_operator, surveys
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.options.access import SnapshotAccess

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import pyarrow as pa
 
 from state_processor.applications.sql.views import View, quoted, views_of
-from state_processor.backends.read.column_comments import comments_of
+from state_processor.backends.read.schema_text import comments_of
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError

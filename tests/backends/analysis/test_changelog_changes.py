@@ -16,7 +16,7 @@ from state_processor.backends.formats import changelog_log as log
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import read_metadata, write_metadata
-from state_processor.backends.read.keyed_handles import managed_handles
+from state_processor.backends.read.keyed_splits import managed_handles
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.serializers.core.basic import StringSerializer
 from tests.backends.changelogs import Log

@@ -15,8 +15,8 @@ from state_processor.backends.formats.changelog_log import deduce_key
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.key_lookup import keys_of
-from state_processor.backends.read.keyed_handles import KeyedHandle, managed_handles
 from state_processor.backends.read.keyed_rows import read_state
+from state_processor.backends.read.keyed_splits import KeyedHandle, managed_handles
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_listing import find_operator, operator_states

@@ -17,8 +17,8 @@ from state_processor.backends.formats.sst.manifest import read_manifest, write_m
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.key_lookup import keys_of
-from state_processor.backends.read.keyed_handles import KeyedHandle, managed_handles
 from state_processor.backends.read.keyed_rows import read_state
+from state_processor.backends.read.keyed_splits import KeyedHandle, managed_handles
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_listing import find_operator

@@ -24,7 +24,7 @@ from state_processor.backends.formats.row_layout import (
 )
 from state_processor.backends.formats.source import ScanRequest
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.keyed_handles import managed_handles
+from state_processor.backends.read.keyed_splits import managed_handles
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.decode_options import DecodeOptions

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from state_processor.backends.metadata.graph_hashes import HashedNode, graph_hashes
-from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.backends.metadata.operator_id import HashedNode, graph_hashes, operator_id
 
 SOURCE = HashedNode((), ())
 

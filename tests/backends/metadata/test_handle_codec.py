@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from state_processor.backends.metadata import handle_reader as reader
 from state_processor.backends.metadata import handle_writer as writer
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata.handle_input import HandleInput
+from state_processor.backends.metadata.handle_reader import HandleInput
 from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataOutput
 from tests.backends.strategies import INPUTS, KEYED, MERGED_INPUTS, MERGED_OUTPUTS, OPERATOR, OUTPUTS, STREAMS

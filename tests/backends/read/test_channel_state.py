@@ -15,7 +15,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
     OperatorSubtaskState,
     OutputStateHandle,
 )
-from state_processor.backends.read.channel_state import INPUT, OUTPUT, ChannelState, channel_states, count_records
+from state_processor.backends.read.raw_state import INPUT, OUTPUT, ChannelState, channel_states, count_records
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 from tests import corpus
 

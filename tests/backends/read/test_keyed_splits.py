@@ -16,8 +16,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read import joined_states
 from state_processor.backends.read.key_lookup import KeyValues, WantedKeys, keys_of
-from state_processor.backends.read.keyed_handles import KeyedHandle
-from state_processor.backends.read.keyed_splits import plan_splits
+from state_processor.backends.read.keyed_splits import KeyedHandle, plan_splits
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import find_operator

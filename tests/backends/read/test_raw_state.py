@@ -12,8 +12,8 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.read.key_lookup import keys_of
-from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_rows import read_state
+from state_processor.backends.read.keyed_splits import KeyedHandle, keyed_handles
 from state_processor.backends.read.raw_state import raw_keyed_state, raw_operator_state
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import ReadPlan

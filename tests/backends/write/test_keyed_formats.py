@@ -12,7 +12,7 @@ import pytest
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.metadata.handles import KeyGroupRange
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
-from state_processor.backends.read.keyed_handles import managed_handles
+from state_processor.backends.read.keyed_splits import managed_handles
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import operator_states

@@ -15,7 +15,7 @@ from state_processor.backends.formats.key_group_file import CanonicalSource
 from state_processor.backends.formats.row_layout import Field as RowField
 from state_processor.backends.formats.row_layout import Part, ReferenceDecoder, RowLayout
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.keyed_handles import managed_handles
+from state_processor.backends.read.keyed_splits import managed_handles
 from state_processor.serializers import DataInput, read_serializer_snapshot
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.decode_options import DecodeOptions

@@ -10,7 +10,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.keyed_handles import keyed_handles
+from state_processor.backends.read.keyed_splits import keyed_handles
 from state_processor.cli import main
 from state_processor.options.access import SnapshotAccess
 from state_processor.write.build import SavepointBuild

@@ -16,7 +16,7 @@ from state_processor.applications.serving import answers, following
 from state_processor.applications.serving.following import Followed, ServedSnapshot
 from state_processor.applications.serving.limits import Limits
 from state_processor.backends.metadata import discovery
-from state_processor.backends.read.keyed_handles import KeyedHandle
+from state_processor.backends.read.keyed_splits import KeyedHandle
 from state_processor.read.key_contents import KeyContents
 from state_processor.read.scans import StateRequest, StateScan
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from state_processor.backends.read.kept import Kept
+from state_processor.backends.read.key_rows import Kept
 
 
 def test_the_most_recent_results_are_kept() -> None:
