@@ -1,4 +1,4 @@
-"""Entries of keyed state in any format with their sizes, without decoding or framing.
+"""Entries of keyed state in any format with their sizes, and the sizes of keys, without decoding or framing.
 
 The size of an entry is the size of its key, namespace and value in a canonical savepoint, without lengths.
 """

@@ -1,4 +1,9 @@
-"""Texts and numbers to search for: in columns of Arrow, and in bytes that are not decoded."""
+"""Texts and numbers to search for: in columns of Arrow, and in bytes that are not decoded.
+
+The search for bytes: a kernel compares few bytes of the pattern at all positions of a piece at once, and the whole pattern only
+in pieces where these bytes occur. It compares the bytes of the pattern that occur together least often in a sample of the
+buffer: single bytes of an address are frequent among addresses.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening the difference of a state of any kind between two snapshots."""
+"""Differences of a state of any kind between two snapshots. Rows of operator state are compared as multisets, or by key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Files of the heap backend: entries without lengths. Flink: ``HeapRestoreOperation``."""
+"""Files of the heap backend: entries without lengths. Flink: ``HeapRestoreOperation``.
+
+Counts of entries of unread states are checked by the sizes of entries. In each key group, the states follow each other without
+lengths: an id, a count, and the entries. A wrong count leads to a wrong end of the key group. For entries of a fixed size, the
+end is computed; for other entries, the count is only compared with the remaining bytes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of keyed state with a block per key group: the common part of canonical and heap files."""
+"""Files of keyed state with a block per key group, and canonical files (Flink: ``FullSnapshotRestoreOperation``)."""
 
 from __future__ import annotations
 

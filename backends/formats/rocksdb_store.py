@@ -2,6 +2,9 @@
 
 The manifest lists the tables. It is compared with the files of the handle: a manifest that is cut off can be read, but has fewer
 tables.
+
+A state is a column family. Its entries are entries of a canonical file without framing. The key consists of key group, key,
+namespace, and the map key for map state (Flink: ``CompositeKeySerializationUtils``).
 """
 
 from __future__ import annotations

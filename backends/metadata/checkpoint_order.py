@@ -1,8 +1,13 @@
-"""The order of the checkpoints of one directory, from their numbers, times and files.
+"""The order of the checkpoints of one directory, from their numbers, times and files, and the pointers of high availability.
 
 A job that begins again in the same directory counts from 1, so that the highest number may be of an earlier run. Times of copied
 checkpoints may be in any order. So the number decides among checkpoints that share files, and among checkpoints that were
 written within minutes; elsewhere the time does.
+
+Flink's ``DefaultCompletedCheckpointStore`` keeps a node in ZooKeeper or Kubernetes for each checkpoint. The node refers to a
+file ``completedCheckpoint…`` in ``high-availability.storageDir``: a ``CompletedCheckpoint``, serialized by Java
+(``FileSystemStateStorageHelper``). A recovering job takes the checkpoint with the highest number, and none other if it is
+broken.
 """
 
 from __future__ import annotations

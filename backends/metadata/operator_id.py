@@ -1,7 +1,10 @@
-"""Operator ids: Flink derives them from the uid of the operator.
+"""Operator ids: Flink derives them from the uid of the operator, or from the graph of the job.
 
 Flink's ``StreamGraphHasherV2`` hashes the UTF-8 bytes of the uid with Guava's ``murmur3_128(0)``. The id is these sixteen bytes;
 in logs and here it is written as 32 hexadecimal digits.
+
+Without a uid: the id of a node is a hash of the number of nodes before it, once for itself and once for each output that is
+chained to it, mixed with the ids of its inputs. Names, types and code of operators do not count.
 """
 
 from __future__ import annotations

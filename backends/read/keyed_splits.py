@@ -1,4 +1,4 @@
-"""Splits of keyed state: ranges of key groups that tasks read."""
+"""Handles of keyed state, and their splits: ranges of key groups that tasks read."""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
-"""Raw state that operators write themselves, as bytes.
+"""Raw state that operators write themselves, and data in flight, as bytes.
 
 Flink: ``KeyedStateCheckpointOutputStream``, ``OperatorStateCheckpointOutputStream``.
+
+In flight are the network buffers of unaligned checkpoints. Flink: ``ChannelStateSerializer``. It is not state of an operator,
+and belongs to records that were not processed yet.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Arrow schemas in the words of Spark SQL: ``key string, value struct<amount:bigint>``."""
+"""Arrow schemas in the words of Spark SQL (``key string, value struct<amount:bigint>``), and comments of their columns.
+
+A comment is the metadata ``comment`` of an Arrow field. Spark shows it in ``DESCRIBE`` and in the metadata of a
+``StructField``.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from state_processor.backends.sql.calls import AggregateCall, accumulator, distinct_views
-from state_processor.backends.sql.plan_types import PlanField
+from state_processor.backends.sql.plan import PlanField
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.logical_types import (
     ArrayType,

@@ -15,8 +15,7 @@ from state_processor.backends.sql.accumulators import AccumulatorField, Distinct
 from state_processor.backends.sql.lineage import first_phase, grouping
 from state_processor.backends.sql.meaning import counts_rows
 from state_processor.backends.sql.node_calls import group_calls, shown_columns
-from state_processor.backends.sql.plan import PlanNode, PlanOperator
-from state_processor.backends.sql.plan_types import distinct_names
+from state_processor.backends.sql.plan import PlanNode, PlanOperator, distinct_names
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.logical_types import MAP_VIEW, LogicalType, RowField, RowType, TimestampType
 from state_processor.serializers.table.record_comparators import is_ordered

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from state_processor.backends.sql.plan_types import PlanField, PlanFields, distinct_names, plan_type
+from state_processor.backends.sql.plan import PlanField, PlanFields, distinct_names, plan_type
 from state_processor.serializers.table.logical_types import AtomicType, LogicalType, TextType, TimestampType, TimeType
 
 ROW_COUNT: Final = "row_count"

@@ -16,8 +16,7 @@ from state_processor.backends.sql.lineage import (
     time_column,
 )
 from state_processor.backends.sql.meaning import sink_row
-from state_processor.backends.sql.plan import PlanNode
-from state_processor.backends.sql.plan_types import PlanFields
+from state_processor.backends.sql.plan import PlanFields, PlanNode
 from state_processor.backends.sql.row_changes import (
     MAP_KEY,
     VALUE,

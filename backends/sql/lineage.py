@@ -16,8 +16,7 @@ from typing import Any, Final
 from state_processor.backends.sql.calls import AggregateCall
 from state_processor.backends.sql.meaning import primary_key
 from state_processor.backends.sql.node_calls import group_calls, over_calls_of
-from state_processor.backends.sql.plan import PlanNode, normal_form, normal_node
-from state_processor.backends.sql.plan_types import PlanFields, distinct_names, row_fields
+from state_processor.backends.sql.plan import PlanFields, PlanNode, distinct_names, normal_form, normal_node, row_fields
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.logical_types import TimestampType
 

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from state_processor.backends.sql.calls import AggregateCall, accumulator, distinct_views
 from state_processor.backends.sql.node_calls import call_input, group_calls, over_calls, over_is_bounded, shown_columns
-from state_processor.backends.sql.plan import PlanNode, PlanOperator
-from state_processor.backends.sql.plan_types import PlanField, PlanFields, distinct_names, plan_type
+from state_processor.backends.sql.plan import PlanField, PlanFields, PlanNode, PlanOperator, distinct_names, plan_type
 from state_processor.backends.state.descriptions import MAP, MapDescription, StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.tuples import TupleSerializer

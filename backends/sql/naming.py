@@ -9,8 +9,7 @@ from state_processor.backends.metadata.given_uids import some_of
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.sql.meaning import key_of, meaning_of
-from state_processor.backends.sql.plan import PlanOperator
-from state_processor.backends.sql.plan_types import PlanFields, distinct_names
+from state_processor.backends.sql.plan import PlanFields, PlanOperator, distinct_names
 from state_processor.backends.state.column_types import DeclaredNames
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.base import TypeSerializer

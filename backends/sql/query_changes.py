@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from state_processor.backends.sql.accumulator_changes import changed_accumulators, changed_windows
+from state_processor.backends.sql.accumulator_changes import changed_accumulators, changed_over, changed_windows
 from state_processor.backends.sql.kept_row_changes import (
     changed_join,
     changed_materialized,
@@ -23,7 +23,6 @@ from state_processor.backends.sql.kept_row_changes import (
 )
 from state_processor.backends.sql.lineage import WINDOWS, Lineage, Relation, key_columns, windowing
 from state_processor.backends.sql.meaning import has_state, sink_row
-from state_processor.backends.sql.over_changes import changed_over
 from state_processor.backends.sql.plan import CompiledPlan, PlanNode, normal_node
 from state_processor.backends.sql.row_changes import ChangedNode, RowChange, StateChanges, changed_key, label
 from state_processor.serializers.errors import StateMigrationError

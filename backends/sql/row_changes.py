@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from state_processor.backends.sql.lineage import Identity, Lineage, Relation
-from state_processor.backends.sql.plan import PlanNode
-from state_processor.backends.sql.plan_types import PlanField, distinct_names
+from state_processor.backends.sql.plan import PlanField, PlanNode, distinct_names
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import StateMigrationError
 from state_processor.serializers.table.logical_types import BytesType, DecimalType, LogicalType, TextType, TimestampType

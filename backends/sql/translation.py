@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from state_processor.backends.metadata.operator_id import HashedNode, graph_hashes
 from state_processor.backends.sql.meaning import sink_row
-from state_processor.backends.sql.plan import CompiledPlan, PlanNode, PlanOperator, uid_formats
-from state_processor.backends.sql.plan_types import PlanFields
+from state_processor.backends.sql.plan import CompiledPlan, PlanFields, PlanNode, PlanOperator, uid_formats
 from state_processor.serializers.table.logical_types import TimestampType
 
 COMMITTER: Final = "committer"

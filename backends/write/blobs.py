@@ -1,7 +1,7 @@
 """Blobs: framed entries of one state and key group, on their way from pass 1 to pass 2 of a write.
 
 Pass 1, anywhere, makes batches of blobs (:data:`ORDERED_BLOBS`). Pass 2 takes the blobs of one subtask, sorted by key group,
-state and phase; see :class:`~state_processor.backends.write.entry_merge.EntryMerge`.
+state and phase; see :class:`~state_processor.backends.write.tombstones.EntryMerge`.
 """
 
 from __future__ import annotations

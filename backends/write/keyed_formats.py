@@ -12,10 +12,8 @@ from state_processor.backends.files.scratch import scratch_space
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata import properties
 from state_processor.backends.state import state_headers
-from state_processor.backends.write.base_store import BaseStore
-from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
-from state_processor.backends.write.carried_files import OpenSink
-from state_processor.backends.write.heap_writer import KeyedHeapFileWriter
+from state_processor.backends.write.carried_files import BaseStore, OpenSink
+from state_processor.backends.write.key_group_writers import KeyedHeapFileWriter, KeyedStateFileWriter
 from state_processor.backends.write.keyed_writer import KeyedFileWriter, KeyedStateWriter, KeyedSubtask
 from state_processor.backends.write.store_writer import FORST, ROCKSDB, KeyedStateStoreWriter
 from state_processor.serializers.doors import changing

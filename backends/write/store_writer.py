@@ -19,9 +19,16 @@ from state_processor.backends.formats.rocksdb_store import Store
 from state_processor.backends.formats.sst.erased_table import ErasedKeys
 from state_processor.backends.formats.sst.manifest import Manifest, TableFile
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.write.base_store import BaseStore, entries_below, entries_of_group, entries_of_keys
 from state_processor.backends.write.blobs import GroupState
-from state_processor.backends.write.carried_files import COPIES, OpenSink, carried_stream
+from state_processor.backends.write.carried_files import (
+    COPIES,
+    BaseStore,
+    OpenSink,
+    carried_stream,
+    entries_below,
+    entries_of_group,
+    entries_of_keys,
+)
 from state_processor.backends.write.keyed_writer import KeyedStateWriter, KeyedSubtask
 from state_processor.backends.write.new_store import NewStore
 from state_processor.backends.write.sorted_entries import entries_as_they_come

@@ -17,7 +17,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.catalog import states
 from state_processor.backends.read.option import Kind
 from state_processor.backends.read.snapshot_checks import FileCheck, StructureCheck, ValueCheck, check_files
-from state_processor.backends.write.claimed_repair import is_moved, refer_to_claimed
+from state_processor.backends.write.carried_files import is_moved, refer_to_claimed
 from state_processor.backends.write.staging import Staging
 from state_processor.commands.command import JSON_LINES, SNAPSHOT, command, flags, switch
 from state_processor.commands.printing import print_json

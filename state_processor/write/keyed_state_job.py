@@ -9,7 +9,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.read.keyed_splits import plan_splits
 from state_processor.backends.read.stored_operator import snapshot_for_tasks
 from state_processor.backends.state.descriptions import key_of
-from state_processor.backends.write.base_store import BaseStore
+from state_processor.backends.write.carried_files import BaseStore
 from state_processor.serializers.kryo.nested_kryo import java_types
 from state_processor.write.changes import Deletion, StateRows
 from state_processor.write.engines import Engine, PartsPass, RowsPass, StateFiles

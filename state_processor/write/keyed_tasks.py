@@ -19,17 +19,16 @@ from state_processor.backends.read.keyed_splits import KeyedSplit
 from state_processor.backends.state.column_types import DeclaredNames, with_names
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.write.assembly import SubtaskHandles
-from state_processor.backends.write.base_store import BaseStore
 from state_processor.backends.write.blobs import NEW, TOMBSTONES, BlobAddress, with_phase
+from state_processor.backends.write.carried_files import BaseStore
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder
-from state_processor.backends.write.entry_merge import EntryMerge
+from state_processor.backends.write.key_group_writers import RawTimersWriter
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.keyed_writer import KeyedSubtask
 from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.backends.write.pending_updates import with_pending_parts
-from state_processor.backends.write.raw_timers_writer import RawTimersWriter
 from state_processor.backends.write.staging import Staging
-from state_processor.backends.write.tombstones import TombstoneEncoder
+from state_processor.backends.write.tombstones import EntryMerge, TombstoneEncoder
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.foreign_errors import third_party_errors
 from state_processor.serializers.late import pc

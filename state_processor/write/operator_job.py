@@ -13,7 +13,7 @@ from state_processor.backends.read.stored_operator import snapshot_for_tasks
 from state_processor.backends.state.descriptions import BroadcastDescription, StateDescription
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles
 from state_processor.backends.write.change_counts import ChangeCounts
-from state_processor.backends.write.copied_subtasks import CopyPart, CopySubtasks
+from state_processor.backends.write.pass_through import CopyPart, CopySubtasks
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.sql_times import depends_on_zone
 from state_processor.serializers.errors import UnsupportedFormatError

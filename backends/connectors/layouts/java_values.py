@@ -1,4 +1,8 @@
-"""Codecs of Java objects (``ObjectOutputStream``) in the bytes of connectors."""
+"""Codecs of Java objects (``ObjectOutputStream``) in the bytes of connectors.
+
+Flink: ``JavaSerializer``, ``SerializedCheckpointData`` (``MessageAcknowledgingSourceBase``), ``TimestampedFileInputSplit``
+(``ContinuousFileReaderOperator``).
+"""
 
 from __future__ import annotations
 

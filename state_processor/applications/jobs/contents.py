@@ -21,7 +21,7 @@ from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state import descriptions as kinds
 from state_processor.backends.state.python_states import stored_name
 from state_processor.backends.write.assembly import oldest_flink_version
-from state_processor.backends.write.claimed_repair import is_moved
+from state_processor.backends.write.carried_files import is_moved
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.pojo_contents import PojoContents

@@ -10,8 +10,7 @@ import pytest
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.sql.calls import accumulator, aggregate_calls
 from state_processor.backends.sql.meaning import key_of
-from state_processor.backends.sql.plan import CompiledPlan
-from state_processor.backends.sql.plan_types import distinct_names, plan_type, row_fields
+from state_processor.backends.sql.plan import CompiledPlan, distinct_names, plan_type, row_fields
 from state_processor.serializers.errors import NotFoundError, OptionError
 
 COLUMNS = ("customer", "amount", "item", "$f3")

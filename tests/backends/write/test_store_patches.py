@@ -24,15 +24,14 @@ from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write import new_store, store_writer
 from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint
-from state_processor.backends.write.base_store import BaseStore
 from state_processor.backends.write.blobs import NEW, TOMBSTONES, Blob, BlobAddress
+from state_processor.backends.write.carried_files import BaseStore
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
-from state_processor.backends.write.entry_merge import EntryMerge
 from state_processor.backends.write.keyed_formats import StoreFormat
 from state_processor.backends.write.keyed_writer import KeyedStateWriter, KeyedSubtask
 from state_processor.backends.write.staging import Staging
-from state_processor.backends.write.tombstones import TombstoneEncoder
+from state_processor.backends.write.tombstones import EntryMerge, TombstoneEncoder
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer

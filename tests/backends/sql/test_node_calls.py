@@ -1,4 +1,4 @@
-"""Tests of :mod:`state_processor.backends.sql.expressions`, and of names by :mod:`state_processor.backends.sql.node_calls`."""
+"""Tests of :mod:`state_processor.backends.sql.node_calls`, and of names by :mod:`state_processor.backends.sql.node_calls`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Writing one subtask's keyed state in the format of the heap backend. Flink: ``HeapSnapshotStrategy``.
+"""Writers of files with a block per key group: canonical, heap, and raw timers. Memory is bounded.
 
-Entries do not have lengths: namespace, key and value follow each other, lists and maps as a whole. Their bytes are found in
-framed entries, and put together again.
+Flink: ``FullSnapshotAsyncWriter``, ``HeapSnapshotStrategy``, ``InternalTimerServiceSerializationProxy``.
+
+In heap files, entries do not have lengths: namespace, key and value follow each other, lists and maps as a whole. Their bytes
+are found in framed entries, and put together again.
 """
 
 from __future__ import annotations
@@ -13,20 +15,81 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from state_processor.backends.files.changes import BufferedSink
 from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats.entry_framing import entry_table
 from state_processor.backends.formats.entry_runs import decode_framed
+from state_processor.backends.formats.framing import END_OF_KEY_GROUP, LAST_OF_STATE
+from state_processor.backends.formats.raw_timers import MAGIC, TIMESTAMP_BYTES, VERSION
 from state_processor.backends.formats.serialized_entries import LOSSLESS, with_serialized_values
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import state_headers
-from state_processor.backends.state.descriptions import MapDescription, describe_keyed
+from state_processor.backends.state.descriptions import (
+    EVENT_PREFIX,
+    PROCESSING_PREFIX,
+    MapDescription,
+    TimerDescription,
+    describe_keyed,
+)
 from state_processor.backends.write.blobs import GroupState
 from state_processor.backends.write.keyed_writer import KeyedFileWriter
 from state_processor.backends.write.operator_writer import encode_columns
 from state_processor.backends.write.sorted_entries import order_of_keys
+from state_processor.serializers.base import write_versioned_snapshot
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.late import pc
+
+_SHORT: Final = 2
+_MARKED: Final = 4
+"""The position in an entry of the byte that marks the last entry of a state."""
+
+
+class KeyedStateFileWriter(KeyedFileWriter):
+    """Writes the keyed state file of one subtask."""
+
+    def _begin_file(self) -> None:
+        self._offsets = np.zeros(len(self.key_groups), dtype=np.int64)
+        self._held: bytes | memoryview = b""
+        target = DataOutput()
+        self.header.write(target)
+        self._file = BufferedSink(self._sink, target.buffer)
+
+    @property
+    def position(self) -> int:
+        """Bytes of the file so far."""
+        return self._file.position
+
+    def close(self) -> h.KeyGroupsStateHandle:
+        """Complete the file and return its handle."""
+        self._end(END_OF_KEY_GROUP)
+        self._file.close()
+        stream = h.RelativeFileStateHandle(self._sink.name, self._sink.size)
+        return h.KeyGroupsStateHandle(h.SAVEPOINT_KEY_GROUPS, self.key_groups, h.Offsets.of(self._offsets.tolist()), stream)
+
+    def _begin(self, before: GroupState | None, place: GroupState) -> None:
+        key_group, state_id = place
+        if before is not None and before[0] == key_group:
+            self._end(state_id)
+        else:
+            self._end(END_OF_KEY_GROUP)
+            self._offsets[key_group - self.key_groups.start] = self.position
+            self._file.write(state_id.to_bytes(_SHORT, "big"))
+
+    def _append(self, data: npt.NDArray[np.uint8], last: int) -> None:
+        self._file.write(self._held)
+        self._file.write(data[:last].data)
+        entry = data[last:]
+        self._held = entry.data if 2 * len(entry) > len(data) else entry.tobytes()  # a view keeps all of the data
+
+    def _end(self, following: int) -> None:
+        """Write the last entry of a state, marked as last, and then a state id or the end of the key group."""
+        if self._held:
+            self._file.write(bytes([*self._held[:_MARKED], self._held[_MARKED] | LAST_OF_STATE]))
+            self._file.write(memoryview(self._held)[_MARKED + 1 :])
+            self._file.write(following.to_bytes(_SHORT, "big"))
+            self._held = b""
+
 
 _BUFFER: Final = 1 << 20
 _MOST_BYTES: Final = 1 << 30
@@ -152,3 +215,64 @@ def _maps(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
     maps = pa.MapArray.from_arrays(offsets, columns[layouts.MAP_KEY], columns[layouts.MAP_VALUE])
     first = pa.array(starts)
     return {layouts.KEY: key.take(first), layouts.NAMESPACE: namespace.take(first), layouts.VALUE: maps}
+
+
+_SIGN: Final = 0x80
+
+
+class RawTimersWriter(KeyedFileWriter):
+    """Writes the timers of one subtask; the timers of one key group are in memory at a time.
+
+    States that are not timers are left to other writers.
+    """
+
+    def _begin_file(self) -> None:
+        described = (describe_keyed(self.header, meta) for meta in self.header.states)
+        self._queues = {state.name: state for state in described if isinstance(state, TimerDescription)}
+        self._services = {state.service: state for state in self._queues.values()}
+        self._timers: dict[str, list[bytes]] = {}
+        self._offsets: list[int] = []
+
+    def close(self) -> h.KeyGroupsStateHandle:
+        """Complete the file and return its handle."""
+        self._go_to(self.key_groups.end_inclusive + 1)
+        self._sink.close()
+        stream = h.RelativeFileStateHandle(self._sink.name, self._sink.size)
+        return h.KeyGroupsStateHandle(h.KEY_GROUPS_V2, self.key_groups, h.Offsets.of(self._offsets), stream, str(uuid4()))
+
+    def _begin(self, before: GroupState | None, place: GroupState) -> None:
+        self._go_to(place[0])
+
+    def _append(self, data: npt.NDArray[np.uint8], last: int) -> None:
+        assert self._place is not None
+        key_group, state_id = self._place
+        raw = data.tobytes()
+        spans = entry_table(data, self.prefix, key_group)[:, :2].tolist()
+        self._timers.setdefault(self.header.states[state_id].name, []).extend(_key_first(raw[start:end]) for start, end in spans)
+
+    def _go_to(self, key_group: int) -> None:
+        """Write the key groups before one: each has a block, with all services."""
+        while self.key_groups.start + len(self._offsets) < key_group:
+            self._offsets.append(self._sink.size)
+            self._sink.write(self._block())
+            self._timers = {}
+
+    def _block(self) -> bytearray:
+        target = DataOutput()
+        target.write_bytes(MAGIC)
+        target.write_int(VERSION)
+        target.write_int(len(self._services))
+        for service, queue in self._services.items():
+            target.write_utf(service)
+            write_versioned_snapshot(queue.key.snapshot(), target)
+            write_versioned_snapshot(queue.namespace.snapshot(), target)
+            for prefix in (EVENT_PREFIX, PROCESSING_PREFIX):
+                timers = self._timers.get(prefix + service, [])
+                target.write_int(len(timers))
+                target.write_bytes(b"".join(timers))
+        return target.buffer
+
+
+def _key_first(timer: bytes) -> bytes:
+    """Return a timer as raw keyed state has it: its time is the last part, and does not sort as bytes."""
+    return timer[TIMESTAMP_BYTES:] + bytes((timer[0] ^ _SIGN,)) + timer[1:TIMESTAMP_BYTES]
