@@ -1,6 +1,6 @@
 """Grammar of dates, times and numbers as text: ISO, in ASCII digits, without surrounding text or other signs.
 
-The encode kernel accepts exactly these texts (:mod:`~state_processor.serializers.kernel.encode.time_text`,
+The encode kernel accepts exactly these texts (:mod:`~state_processor.serializers.kernel.encode.times`,
 :mod:`~state_processor.serializers.kernel.encode.numbers`). Python parses text with these patterns.
 
 =========== ==============================================================================================

@@ -21,7 +21,14 @@ from state_processor.serializers.core.tuples import FieldsSerializer, fields_tex
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import InvalidRowError
-from state_processor.serializers.flinkx.parts import SERIALIZERS, PartsSnapshot, prefixed_hash, register_parts, simple_name
+from state_processor.serializers.flinkx.parts import (
+    NULL_MARKER,
+    SERIALIZERS,
+    PartsSnapshot,
+    prefixed_hash,
+    register_parts,
+    simple_name,
+)
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.opcodes import Op
@@ -39,8 +46,6 @@ CASE_OBJECT_SNAPSHOT: Final = f"{SERIALIZERS}ScalaCaseObjectSerializer$ScalaCase
 ENUM_VALUE_SNAPSHOT: Final = f"{SERIALIZERS}Scala3EnumValueSerializerSnapshot"
 UNIT_SNAPSHOT: Final = f"{SERIALIZERS}UnitSerializer$UnitSerializerSnapshot"
 
-NULL_MARKER: Final = -(1 << 31)
-"""What stands for null where a value begins with an int that is never negative."""
 _FORMER_NULL: Final = -1
 _NO_BYTE: Final = 256
 

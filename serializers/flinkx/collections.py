@@ -14,8 +14,7 @@ from state_processor.serializers.core.templates import DelegatingSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.flinkx.nulls import NullMarked
-from state_processor.serializers.flinkx.parts import SERIALIZERS, PartsSnapshot, register_parts
+from state_processor.serializers.flinkx.parts import SERIALIZERS, NullMarked, PartsSnapshot, register_parts
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.encode.distinct_keys import distinct_values
 from state_processor.serializers.paths import ELEMENT, KEY, VALUE

@@ -27,10 +27,10 @@ from state_processor.serializers.core.templates import (
 from state_processor.serializers.core.temporal import LocalDateTimeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
-from state_processor.serializers.flinkx.nulls import NullMarked
 from state_processor.serializers.flinkx.parts import (
     MAPPERS,
     SERIALIZERS,
+    NullMarked,
     PartsSnapshot,
     prefixed_hash,
     register_parts,

@@ -22,11 +22,11 @@ from state_processor.serializers.kernel.compiling.cache import (
     PACKAGE,
     cache_folders,
     log_compilation,
+    one_process,
     read_trusted,
     writable_folder,
     write_private,
 )
-from state_processor.serializers.kernel.compiling.cache_lock import one_process
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.compiler import Kernel
