@@ -18,6 +18,7 @@ import pyarrow as pa
 from state_processor.arrow_reader import SavepointReader
 from state_processor.backends.metadata.discovery import DEPTH
 from state_processor.backends.read.raw_state import RAW_KEYED
+from state_processor.backends.read.schema_text import with_note
 from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.display.progress import progress
 from state_processor.options.access import SnapshotAccess
@@ -279,7 +280,9 @@ def diff_summary(
 
     differences = open_differences((old, new), uid, None, options, full)
     rows = [difference.summary() for difference in progress(differences, "comparing")]
-    return pa.Table.from_pylist(with_bytes(differences, rows), SUMMARY_SCHEMA)
+    notes = ". ".join(dict.fromkeys(note for difference in differences for note in difference.notes))
+    schema = SUMMARY_SCHEMA.set(0, with_note(SUMMARY_SCHEMA.field(0), notes))
+    return pa.Table.from_pylist(with_bytes(differences, rows), schema)
 
 
 @takes_options

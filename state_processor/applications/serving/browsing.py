@@ -15,9 +15,10 @@ from state_processor.applications.serving.limits import Limits
 from state_processor.applications.serving.queries import QueryProcesses
 from state_processor.applications.serving.query_process import NOTES
 from state_processor.backends.analysis.entry_sizes import SIZE
-from state_processor.backends.read.schema_text import spark_ddl
+from state_processor.backends.read.schema_text import comments_of, spark_ddl
 from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.display.text_tables import json_value
+from state_processor.read.rows import Rows
 from state_processor.read.scans import StateRequest, StateScan
 from state_processor.read.sizes import SizeReport
 from state_processor.read.snapshots import snapshots_table
@@ -81,7 +82,7 @@ class Browsing:
         scan = StateScan.of(request.find(served.snapshot), request)
         batches = replace(self._limits, rows=1 << 62).bounded(scan.read())
         table = pa.Table.from_batches(_slice(batches, offset, count + 1), scan.schema)
-        answer = _page(table, count) | {"offset": offset}
+        answer = _page(table, count) | {"offset": offset, "notes": Rows(scan.schema, scan.read, scan.notes).notes}
         if "key" in scan.schema.names and state is not None and served.has_keys(uid, state):
             is_text = served.key_type(uid) == "STRING"
             keys = table.column("key").slice(0, len(answer["rows"])).to_pylist()
@@ -157,7 +158,8 @@ def _page(table: pa.Table, count: int) -> Answer:
 def _table(table: pa.Table) -> Answer:
     columns = [{"name": field.name, "type": spark_ddl(field.type), "shape": _shape(field.type)} for field in table.schema]
     rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
-    return {"columns": columns, "rows": [browsable(json_value(row)) for row in rows]}
+    notes = dict.fromkeys(comments_of(table.schema).values())
+    return {"columns": columns, "rows": [browsable(json_value(row)) for row in rows], "notes": [*notes]}
 
 
 def _shown(table: pa.Table) -> Answer:

@@ -12,6 +12,7 @@ import pytest
 import state_processor as sp
 from tests.state_processor.applications.serving.chromium import Page
 from tests.state_processor.applications.serving.web import Web
+from tests.state_processor.samples import TYPES_PATH, WINDOWS_PATH
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(shutil.which("chromium") is None, reason="no Chromium is installed")
@@ -85,6 +86,21 @@ def test_maps_lists_and_structs_unfold(page: Page) -> None:
     (profile,) = sp.arrow.lookup(sp.sample_savepoint(), "orders", "amelia").tables()["profile"].to_pylist()
     for shown in (profile["value"]["email"], profile["value"]["since"].isoformat(), "teapot", "1 × teapot"):
         assert shown in text
+
+
+def test_notes_stand_below_the_rows(page: Page) -> None:
+    """States of windows that a row for each key does not have, and time zones that were assumed."""
+    notes = "[...document.querySelectorAll('main .note')].map(note => note.textContent)"
+    query = 'SELECT * FROM "session-process"'
+    with Web(WINDOWS_PATH) as web:
+        page.open(f"{address(web)}#/sql?query={quote(query, safe='')}")
+        assert page.value(notes) == [*sp.duckdb.query(WINDOWS_PATH, query).notes]
+        assert "'window-contents'" in page.value(notes)[0]
+    state = sp.arrow.read_state(TYPES_PATH, "types", "sql-date")
+    with Web(TYPES_PATH) as web:
+        for view in ("#/rows/types/sql-date", f"#/keys/types/{state.read_all()['key'][0].as_py()}"):
+            page.open(f"{address(web)}{view}")
+            assert set(page.value(notes)) >= set(state.notes) != set()
 
 
 @pytest.mark.parametrize("width", [380, 1600])

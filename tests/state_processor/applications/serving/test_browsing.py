@@ -20,8 +20,8 @@ from state_processor.applications.serving.browser import browser_page
 from state_processor.applications.serving.browsing import browsable
 from tests.state_processor.applications.serving.checkpoints import TOKEN
 from tests.state_processor.applications.serving.web import Web
-from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH
-from tests.state_processor.written_checkpoints import JOB, take
+from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
+from tests.state_processor.written_checkpoints import JOB, take, take_regional
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +142,26 @@ def test_sizes_and_sql(orders: Web) -> None:
     assert ask(orders, "sizes", uid="orders", by="colour")["error"]["type"] == "OptionError"
     assert ask(orders, "sql", query="SELECT 1 AS one, 'a' AS two")["rows"] == [[1, "a"]]
     assert "expected a query" in ask(orders, "sql", query=" ")["error"]["message"]
+
+
+def test_answers_have_the_notes_of_their_rows(tmp_path: Path) -> None:
+    """Notes of rows are what :attr:`Rows.notes` and differences have, as JSON."""
+    with Web(WINDOWS_PATH) as web:
+        (note,) = ask(web, "sql", query='SELECT count(*) AS n FROM "session-process"')["notes"]
+        assert "a row for each key does not have the states of windows and other namespaces: 'window-contents'" in note
+        assert ask(web, "sql", query="SELECT 1 AS one")["notes"] == []
+        assert ask(web, "rows", uid="session-process", state="window-contents")["notes"] == []
+    with Web(TYPES_PATH) as web:
+        rows = ask(web, "rows", uid="types", state="sql-date")
+        assert rows["notes"] == [*sp.arrow.read_state(TYPES_PATH, "types", "sql-date").notes] != []
+        assert rows["notes"] == ask(web, "key", uid="types", key=rows["keys"][0])["states"]["sql-date"]["notes"]
+    job = tmp_path / JOB
+    first = take(job, 1, {"amelia": 1})
+    take(job, 2, {"amelia": 2})
+    mixed = take_regional(job, 2, earlier=1)
+    with Web(str(job)) as web:
+        (note,) = ask(web, "differences", other=str(first), uid="orders")["notes"]
+        assert note.startswith(f"checkpoint 2 in {mixed} mixes several times")
 
 
 @pytest.mark.parametrize(
