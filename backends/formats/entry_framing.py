@@ -250,6 +250,21 @@ def frame_entries(data, entries, order, groups, prefix, out):  # type: ignore[no
     return starts
 
 
+@entry_point(partly_read(uint8), read(int64, 2), written(uint8))
+def frame_keys(data, keys, out):  # type: ignore[no-untyped-def]
+    """Frame keys (rows of start and end) into ``out``, without values."""
+    pos = 0
+    for i in range(len(keys)):
+        size = keys[i, 1] - keys[i, 0]
+        store_be_i32(out, pos, size)
+        pos += 4
+        for j in range(size):
+            out[pos + j] = data[keys[i, 0] + j]
+        pos += size
+        store_be_i32(out, pos, 0)
+        pos += 4
+
+
 def with_room(seen: npt.NDArray[np.uint64], entries: int) -> npt.NDArray[np.uint64]:
     """Return a table for a number of keys: half full, or three quarters full if it is large, to save memory."""
     slots = len(seen)

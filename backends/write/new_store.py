@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from state_processor.backends.files.storage import Storage
-from state_processor.backends.formats.entry_framing import entry_spans, frame_entries
+from state_processor.backends.formats.entry_framing import entry_spans, frame_entries, frame_keys
 from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.backends.formats.sst.block_kernels import DELETION, VALUE_TYPE
 from state_processor.backends.formats.sst.family_scan import FamilyScan
@@ -26,7 +26,7 @@ from state_processor.backends.formats.sst.manifest import DEFAULT_FAMILY, Family
 from state_processor.backends.formats.sst.table import Table
 from state_processor.backends.formats.sst.table_builder import COMPARATOR, Entries, TableBuilder, tag
 from state_processor.backends.metadata.state_stream import StateStream
-from state_processor.backends.write.sorted_entries import order_in_groups, order_of_keys, repeated_keys
+from state_processor.backends.write.sorted_entries import first_of_keys, order_of_keys
 from state_processor.serializers.errors import ScratchSpaceError
 
 _Bytes = npt.NDArray[np.uint8]
@@ -38,6 +38,8 @@ _FILE_BYTES: Final = 64 << 20
 _CHANGES_BYTES: Final = 128 << 20
 """Changes of a column family are kept in memory up to this size; more changes become several files."""
 _LAST_LEVEL: Final = 6
+_LENGTHS: Final = 8
+"""Bytes of the two lengths of a framed entry."""
 _BEHIND_ALL: Final = b"\xff" * 3
 """A bound behind all keys: they begin with a key group."""
 _OPTIONS: Final = """\
@@ -221,16 +223,15 @@ class NewStore:
             return
         deleting, putting = next(self._sequences), next(self._sequences)
         whole, beginnings = _split(family.markers)
-        data = np.concatenate([*family.puts, *whole]) if family.puts or whole else np.empty(0, dtype=np.uint8)
+        data = np.concatenate([*family.puts, *whole])
         spans = entry_spans(data)
-        order = order_in_groups(data, spans, self._prefix)
+        order = order_of_keys(data, spans, 0)
+        order = order[first_of_keys(data, spans, order)]  # an entry that is put replaces the older one, which need not be deleted
         is_put = spans[order, 0] < sum(map(len, family.puts))
-        repeated = repeated_keys(data, spans, order)  # an entry that is put replaces the older one, which need not be deleted
-        staying = is_put | ~repeated
-        tags = np.where(is_put, tag(putting, VALUE_TYPE), tag(deleting, DELETION))[staying]
+        tags = np.where(is_put, tag(putting, VALUE_TYPE), tag(deleting, DELETION))
         self._begin(family)
         assert family.table is not None
-        family.table.add(Entries(data, spans, order[staying], tags))
+        family.table.add(Entries(data, spans, order, tags))
         for beginning in sorted(beginnings):
             family.table.delete(beginning, behind(beginning), deleting)
         self._finish(family, is_change=True)
@@ -294,11 +295,13 @@ class _Family:
 
 def _split(markers: Sequence[_Markers]) -> tuple[list[_Bytes], set[bytes]]:
     """Return the markers that are whole keys, framed as entries without a value, and the beginnings of keys."""
-    whole: set[bytes] = set()
-    beginnings: set[bytes] = set()
+    whole, beginnings = [np.empty(0, dtype=np.uint8)], set()
     for data, are_entries in markers:
-        memory = data.data
-        for begin, end, _, last in entry_spans(data).tolist():
-            (whole if are_entries or memory[last - 1] else beginnings).add(bytes(memory[begin:end]))
-    framed = b"".join(len(key).to_bytes(4, "big") + key + bytes(4) for key in whole)
-    return ([np.frombuffer(framed, dtype=np.uint8)] if framed else []), beginnings
+        spans = entry_spans(data)
+        is_whole = np.ones(len(spans), dtype=bool) if are_entries else data[spans[:, 3] - 1] != 0
+        keys = spans[is_whole, :2]
+        framed = np.empty(int((keys[:, 1] - keys[:, 0]).sum()) + _LENGTHS * len(keys), dtype=np.uint8)
+        frame_keys(data, np.ascontiguousarray(keys), framed)
+        whole.append(framed)
+        beginnings |= {data[begin:end].tobytes() for begin, end in spans[~is_whole, :2].tolist()}
+    return whole, beginnings

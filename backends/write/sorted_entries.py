@@ -11,12 +11,17 @@ import pyarrow as pa
 
 from state_processor.backends.formats.entry_framing import entry_spans
 from state_processor.serializers.kernel.compiler import entry_point, kernel
+from state_processor.serializers.kernel.memory import load_be_i64, load_i64
 from state_processor.serializers.kernel.signatures import int64, read, uint8, uint64, written
 
 _CHUNK: Final = 1 << 14
 _DIGIT_BITS: Final = 8
 _DIGITS: Final = 64 // _DIGIT_BITS
 _RADIX: Final = 1 << _DIGIT_BITS
+_INSERTED: Final = 40
+"""Up to so many words are sorted by insertion."""
+_MORE: Final = 9
+"""The rest of a key that continues behind a word of eight bytes."""
 _FEW: Final = 256
 """Entries that are objects of Python at a time."""
 
@@ -25,24 +30,20 @@ Pairs = tuple[list[bytes], list[bytes]]
 """Keys, and their values."""
 
 
-def order_in_groups(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], prefix: int) -> npt.NDArray[np.int64]:
-    """Return the order of keys of several key groups; see :func:`order_of_keys`."""
-    groups = np.zeros(len(spans), dtype=np.int64)
-    for i in range(prefix):
-        groups = groups << 8 | data[spans[:, 0] + i]
-    of_groups = np.argsort(groups, kind="stable")
-    bounds = np.flatnonzero(np.diff(groups[of_groups])) + 1
-    parts = np.split(of_groups, bounds)
-    return np.concatenate([part[order_of_keys(data, np.ascontiguousarray(spans[part]), prefix)] for part in parts])
+def order_of_keys(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], prefix: int) -> npt.NDArray[np.int64]:
+    """Return the order of keys by their bytes behind a prefix; equal keys keep their order."""
+    order = np.arange(len(spans), dtype=np.int64)
+    _sort_keys(data, spans, prefix, order, np.empty(len(spans), dtype=np.uint64), np.zeros((_DIGITS, _RADIX), dtype=np.int64))
+    return order
 
 
-def repeated_keys(
+def first_of_keys(
     data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], order: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.bool_]:
-    """Return which of some entries, in the order of their keys, have the key of the entry before or behind."""
-    repeated = np.zeros(len(order), dtype=np.uint8)
-    _mark_repeated(data, np.ascontiguousarray(spans[order]), repeated)
-    return repeated.astype(bool)
+    """Return which of some entries, in the order of their keys, have another key than the entry before."""
+    is_first = np.ones(len(order), dtype=np.uint8)
+    _unmark_repeated(data, spans, order, is_first)
+    return is_first.astype(bool)
 
 
 def entries_as_they_come(data: npt.NDArray[np.uint8]) -> Iterator[Pairs]:
@@ -67,33 +68,6 @@ def _objects(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], column: 
     return objects
 
 
-def order_of_keys(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], prefix: int) -> npt.NDArray[np.int64]:
-    """Return the order of keys. The first eight bytes behind the key group are compared first, then the whole key."""
-    ordered = _first_words(data, spans, prefix)
-    order = np.arange(len(spans), dtype=np.int64)
-    _sort_words(ordered, order, np.empty_like(ordered), np.empty_like(order), np.zeros((_DIGITS, _RADIX), dtype=np.int64))
-    same = ordered[1:] == ordered[:-1]
-    if not same.any():
-        return order
-    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    candidates = order[tied]
-    raw = data.tobytes()
-    keys = [raw[a:b] for a, b in spans[candidates, :2].tolist()]
-    order[tied] = candidates[sorted(range(len(keys)), key=keys.__getitem__)]
-    return order
-
-
-@kernel
-def _move(words, order, other_words, other_order, counts, digit, shift):  # type: ignore[no-untyped-def]
-    """Move words to the places that ``counts`` has for their digits."""
-    for i in range(len(words)):
-        value = (words[i] >> shift) & np.uint64(_RADIX - 1)
-        at = counts[digit, value]
-        counts[digit, value] = at + 1
-        other_words[at] = words[i]
-        other_order[at] = order[i]
-
-
 @entry_point(read(uint8), read(int64, 2), int64, written(uint8))
 def _gather(data, spans, column, out):  # type: ignore[no-untyped-def]
     """Copy the bytes between two columns of spans, one after the other."""
@@ -104,27 +78,87 @@ def _gather(data, spans, column, out):  # type: ignore[no-untyped-def]
             pos += 1
 
 
-@entry_point(read(uint8), read(int64, 2), written(uint8))
-def _mark_repeated(data, spans, out):  # type: ignore[no-untyped-def]
-    for i in range(1, len(spans)):
-        size = spans[i, 1] - spans[i, 0]
-        same = size == spans[i - 1, 1] - spans[i - 1, 0]
-        j = 0
-        while same and j < size:
-            same = data[spans[i, 0] + j] == data[spans[i - 1, 0] + j]
-            j += 1
-        if same:
-            out[i] = 1
-            out[i - 1] = 1
+@entry_point(read(uint8), read(int64, 2), read(int64), written(uint8))
+def _unmark_repeated(data, spans, order, out):  # type: ignore[no-untyped-def]
+    for i in range(1, len(order)):
+        if _compare(data, spans, order[i - 1], order[i], np.int64(0)) == 0:
+            out[i] = 0
 
 
-@entry_point(written(uint64), written(int64), written(uint64), written(int64), written(int64, 2))
-def _sort_words(words, order, other_words, other_order, counts):  # type: ignore[no-untyped-def]
+# Sorting: the next eight bytes of all keys are compared as a number; keys that agree in them are sorted by the eight bytes behind
+
+
+@kernel
+def _compare(data, spans, one, other, skipped):  # type: ignore[no-untyped-def]
+    """Return -1, 0 or 1 as one key is before another, equal, or behind it; ``skipped`` bytes are equal."""
+    i = spans[one, 0] + skipped
+    j = spans[other, 0] + skipped
+    end = spans[one, 1]
+    stop = spans[other, 1]
+    while i + 8 <= end and j + 8 <= stop and load_i64(data, i) == load_i64(data, j):
+        i += 8
+        j += 8
+    while i < end and j < stop:
+        if data[i] != data[j]:
+            return -1 if data[i] < data[j] else 1
+        i += 1
+        j += 1
+    size = (end - i) - (stop - j)
+    return 0 if size == 0 else (-1 if size < 0 else 1)
+
+
+@kernel
+def _word(data, begin, end):  # type: ignore[no-untyped-def]
+    """Return eight bytes of a key as a number, with zeros behind its end."""
+    if begin + 8 <= end:
+        return np.uint64(load_be_i64(data, begin))
+    word = np.uint64(0)
+    for i in range(begin, begin + 8):
+        word <<= np.uint64(8)
+        if i < end:
+            word |= np.uint64(data[i])
+    return word
+
+
+@kernel
+def _move(words, order, other_words, other_order, begin, end, counts, digit):  # type: ignore[no-untyped-def]
+    """Move words to the places that ``counts`` has for their digits."""
+    shift = np.uint64(digit * _DIGIT_BITS)
+    for i in range(begin, end):
+        value = (words[i] >> shift) & np.uint64(_RADIX - 1)
+        at = counts[digit, value]
+        counts[digit, value] = at + 1
+        other_words[at] = words[i]
+        other_order[at] = order[i]
+
+
+@kernel
+def _sort_few(words, order, begin, end):  # type: ignore[no-untyped-def]
+    for i in range(begin + 1, end):
+        word = words[i]
+        line = order[i]
+        at = i
+        while at > begin and words[at - 1] > word:
+            words[at] = words[at - 1]
+            order[at] = order[at - 1]
+            at -= 1
+        words[at] = word
+        order[at] = line
+
+
+@kernel
+def _sort_words(words, order, other_words, other_order, begin, end, counts):  # type: ignore[no-untyped-def]
     """Sort words, and numbers with them, by one digit after another; equal words keep their order.
 
-    ``counts`` has a line of zeros for each digit. Digits that all words share are skipped.
+    Digits that all words share are skipped.
     """
-    for i in range(len(words)):
+    if end - begin <= _INSERTED:
+        _sort_few(words, order, begin, end)
+        return
+    for digit in range(_DIGITS):
+        for value in range(_RADIX):
+            counts[digit, value] = 0
+    for i in range(begin, end):
         word = words[i]
         for digit in range(_DIGITS):
             counts[digit, word & np.uint64(_RADIX - 1)] += 1
@@ -132,32 +166,78 @@ def _sort_words(words, order, other_words, other_order, counts):  # type: ignore
     is_swapped = False
     for digit in range(_DIGITS):
         shift = np.uint64(digit * _DIGIT_BITS)
-        if len(words) == 0 or counts[digit, (words[0] >> shift) & np.uint64(_RADIX - 1)] == len(words):
+        if counts[digit, (words[begin] >> shift) & np.uint64(_RADIX - 1)] == end - begin:
             continue
-        begin = np.int64(0)
+        at = np.int64(begin)
         for value in range(_RADIX):
             size = counts[digit, value]
-            counts[digit, value] = begin
-            begin += size
+            counts[digit, value] = at
+            at += size
         if is_swapped:
-            _move(other_words, other_order, words, order, counts, digit, shift)
+            _move(other_words, other_order, words, order, begin, end, counts, digit)
         else:
-            _move(words, order, other_words, other_order, counts, digit, shift)
+            _move(words, order, other_words, other_order, begin, end, counts, digit)
         is_swapped = not is_swapped
     if is_swapped:
-        for i in range(len(words)):
+        for i in range(begin, end):
             words[i] = other_words[i]
             order[i] = other_order[i]
 
 
-@entry_point(read(uint8), read(int64, 2), int64, allocates=True)
-def _first_words(data, spans, prefix):  # type: ignore[no-untyped-def]
-    words = np.empty(len(spans), np.uint64)
-    for i in range(len(spans)):
-        word = np.uint64(0)
-        for j in range(spans[i, 0] + prefix, spans[i, 0] + prefix + 8):
-            word <<= np.uint64(8)
-            if j < spans[i, 1]:
-                word |= np.uint64(data[j])
-        words[i] = word
-    return words
+@kernel
+def _sort_ends(spans, order, words, other_words, other_order, begin, end, depth, counts):  # type: ignore[no-untyped-def]
+    """Sort keys that agree in a word: keys that end in it come first, the shortest first; return where the others begin."""
+    for i in range(begin, end):
+        words[i] = np.uint64(min(spans[order[i], 1] - spans[order[i], 0] - depth, _MORE))
+    _sort_words(words, order, other_words, other_order, begin, end, counts)
+    while begin < end and words[begin] < np.uint64(_MORE):
+        begin += 1
+    return begin
+
+
+@kernel
+def _are_sorted(data, spans, prefix):  # type: ignore[no-untyped-def]
+    for i in range(1, len(spans)):
+        if _compare(data, spans, i - 1, i, prefix) > 0:
+            return False
+    return True
+
+
+@entry_point(read(uint8), read(int64, 2), int64, written(int64), written(uint64), written(int64, 2), allocates=True)
+def _sort_keys(data, spans, prefix, order, words, counts):  # type: ignore[no-untyped-def]
+    """Sort keys. ``order`` has the numbers of all keys; ``words`` has room for as many numbers."""
+    if _are_sorted(data, spans, prefix):
+        return
+    other_words = np.empty(len(order), np.uint64)
+    other_order = np.empty(len(order), np.int64)
+    parts = np.empty((len(order) // 2 + 1, 2), np.int64)  # keys that agree so far
+    next_parts = np.empty((len(order) // 2 + 1, 2), np.int64)
+    parts[0, 0] = 0
+    parts[0, 1] = len(order)
+    count = 1
+    depth = prefix
+    while count > 0:
+        more = 0
+        for part in range(count):
+            begin = parts[part, 0]
+            end = parts[part, 1]
+            for i in range(begin, end):
+                key = spans[order[i], 0] + depth
+                words[i] = _word(data, key, spans[order[i], 1])
+            _sort_words(words, order, other_words, other_order, begin, end, counts)
+            while begin < end:
+                stop = begin + 1
+                while stop < end and words[stop] == words[begin]:
+                    stop += 1
+                if stop - begin > 1:
+                    first = _sort_ends(spans, order, words, other_words, other_order, begin, stop, depth, counts)
+                    if stop - first > 1:
+                        next_parts[more, 0] = first
+                        next_parts[more, 1] = stop
+                        more += 1
+                begin = stop
+        swapped = parts
+        parts = next_parts
+        next_parts = swapped
+        count = more
+        depth += 8

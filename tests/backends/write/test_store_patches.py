@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -183,6 +184,26 @@ def test_patches_on_top_of_each_other(
         assert tables < names
         assert len(names - tables) >= (3 if buffer is None else 6)
         tables = names
+
+
+def test_a_key_that_is_deleted_twice(tmp_path: Path) -> None:
+    """Rows in two batches: entries that are put stay, and a deletion is written once."""
+    entries = {("total", (f"key {n}",)): "old" for n in range(10)}
+    snapshot = write(tmp_path / "0", None, [], batches(entries, KeyedStateEncoder))
+    markers = batches({key: "" for key in list(entries)[:6]}, TombstoneEncoder) * 2
+    new = {key: "new" for key in list(entries)[3:5]}
+    patched = write(tmp_path / "1", store(snapshot), markers, batches(new, KeyedStateEncoder))
+    assert content(patched) == dict(list(entries.items())[6:]) | new
+    counts = [
+        count for file in sorted(store(patched).handle.files, key=lambda f: f.local_name) for count in deletions(patched, file)
+    ]
+    assert counts == [0, 4]
+
+
+def deletions(snapshot: Snapshot, file: h.LocalFile) -> list[int]:
+    """The number of deleted keys that the properties of a table name."""
+    data = bytes(snapshot.open(file.stream).read()) if file.local_name.endswith(".sst") else b""
+    return [data[match.end()] for match in re.finditer(rb"deleted\.keys", data)]
 
 
 def test_files_of_unchanged_states_are_not_read(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats.entry_framing import entry_spans
@@ -27,7 +29,7 @@ from state_processor.backends.write.blobs import ORDERED_BLOBS, BlobAddress
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.keyed_formats import StoreFormat
 from state_processor.backends.write.keyed_writer import KeyedStateWriter, KeyedSubtask
-from state_processor.backends.write.sorted_entries import order_of_keys
+from state_processor.backends.write.sorted_entries import first_of_keys, order_of_keys
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError, ScratchSpaceError
@@ -55,6 +57,25 @@ def test_entries_are_sorted_by_all_bytes_of_their_keys(prefix: int) -> None:
     spans = entry_spans(data)
     rows = spans[order_of_keys(data, spans, prefix)].tolist()
     assert [(bytes(data[a:b]), bytes(data[c:d])) for a, b, c, d in rows] == sorted(entries)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([b"", b"a", b"the same 8", b"the same beginning of many"]), st.binary(max_size=20)),
+        max_size=300,
+    ),
+    st.booleans(),
+)
+def test_equal_keys_keep_their_order(parts: list[tuple[bytes, bytes]], are_sorted: bool) -> None:
+    """Keys of any length, a hundred that agree in a word and more, and those that come sorted."""
+    keys = [b"\1" + stem + rest for stem, rest in parts for _ in range(len(rest) % 3 + 1)]
+    keys = sorted(keys) if are_sorted else keys
+    data = framed([(key, b"") for key in keys])
+    spans = entry_spans(data)
+    order = order_of_keys(data, spans, 1)
+    assert order.tolist() == sorted(range(len(keys)), key=keys.__getitem__)
+    before = [b"", *sorted(keys)]
+    assert first_of_keys(data, spans, order).tolist() == [key != before[i] for i, key in enumerate(before[1:])]
 
 
 @pytest.fixture
