@@ -197,10 +197,10 @@ def _sort_ends(spans, order, words, other_words, other_order, begin, end, depth,
 
 @kernel
 def _are_sorted(data, spans, prefix):  # type: ignore[no-untyped-def]
-    for i in range(1, len(spans)):
-        if _compare(data, spans, i - 1, i, prefix) > 0:
-            return False
-    return True
+    line = 1
+    while line < len(spans) and _compare(data, spans, line - 1, line, prefix) <= 0:
+        line += 1
+    return line >= len(spans)
 
 
 @entry_point(read(uint8), read(int64, 2), int64, written(int64), written(uint64), written(int64, 2), allocates=True)

@@ -190,8 +190,8 @@ def test_a_key_that_is_deleted_twice(tmp_path: Path) -> None:
     """Rows in two batches: entries that are put stay, and a deletion is written once."""
     entries = {("total", (f"key {n}",)): "old" for n in range(10)}
     snapshot = write(tmp_path / "0", None, [], batches(entries, KeyedStateEncoder))
-    markers = batches({key: "" for key in list(entries)[:6]}, TombstoneEncoder) * 2
-    new = {key: "new" for key in list(entries)[3:5]}
+    markers = batches(dict.fromkeys(list(entries)[:6], ""), TombstoneEncoder) * 2
+    new = dict.fromkeys(list(entries)[3:5], "new")
     patched = write(tmp_path / "1", store(snapshot), markers, batches(new, KeyedStateEncoder))
     assert content(patched) == dict(list(entries.items())[6:]) | new
     counts = [
