@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 from uuid import uuid4
 
-from state_processor.applications.report.restoring import Restoring, previewed_migration, restored_by
+from state_processor.applications.report.restoring import Restoring, files_elsewhere, previewed_migration, restored_by
 from state_processor.backends.files.claimed_savepoint import BUG
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
@@ -65,9 +65,14 @@ _ABOUT: Final = {
         f"({BUG})",
     ),
     switch("--values", "also decode every value completely, and check the key group of every key"),
+    switch(
+        "--self-contained",
+        "also check that all files are in the directory of the snapshot and recorded by name, so that Flink restores a copy of "
+        "the directory in other storage",
+    ),
     JSON_LINES,
     flags(Kind.CHECKS),
-    fails="something is missing or damaged",
+    fails="something is missing or damaged, or is elsewhere with --self-contained",
     unchecked="nothing of this was found, and something could not be checked, such as blocks without checksums",
     python=(),
 )
@@ -95,6 +100,8 @@ def _validate(options: argparse.Namespace) -> Answer:
             problems = values.problems
             findings += [("uncounted", message) for message in values.unknown]
             findings += [("unknown", state) for state in values.unhashed]
+        if options.self_contained:
+            problems = [*problems, *files_elsewhere(snapshot)]
         if not problems:
             restoring = [said.text for said in _restoring(options, access, snapshot)]
         findings += [("problem", problem) for problem in problems]
@@ -109,7 +116,8 @@ def _validate(options: argparse.Namespace) -> Answer:
     for finding, subject in findings:
         say(_WORDS[finding] + text_of(" ".join(subject.split())))
     if not problems:
-        say("\n".join([_checked(files.checked, structure, values), *restoring]))
+        contained = ["all files are in the directory and recorded by name: it can be copied to other storage"]
+        say("\n".join([_checked(files.checked, structure, values), *contained * options.self_contained, *restoring]))
     return answer
 
 

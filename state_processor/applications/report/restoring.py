@@ -8,8 +8,10 @@ from os import PathLike
 from typing import Any, Final
 
 from state_processor.backends.metadata.given_uids import some_of
+from state_processor.backends.metadata.handles import RelativeFileStateHandle
 from state_processor.backends.metadata.properties import NATIVE, SAVEPOINT
 from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.streams import streams_in_files
 from state_processor.backends.write.assembly import WIDEST_VERSION, oldest_flink_version
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.evolution.releases import RELEASES
@@ -112,6 +114,17 @@ def _releases(snapshot: Snapshot) -> Iterator[Restoring]:
 
 def _text_of(release: Release) -> str:
     return ".".join(map(str, release))
+
+
+def files_elsewhere(snapshot: Snapshot) -> Iterator[str]:
+    """Yield why Flink does not restore a copy of the snapshot's directory: it does not look for all files in the directory."""
+    streams = streams_in_files(snapshot.metadata.operators)
+    fixed = sorted({stream.path for stream in streams if not isinstance(stream, RelativeFileStateHandle)})
+    if fixed:
+        yield (
+            f"the snapshot is not self-contained: {len(fixed):,} files are recorded by absolute paths, such as {fixed[0]}, and a "
+            "copy of the directory refers to the same places. state-processor copy writes a savepoint that has all its files"
+        )
 
 
 def previewed_migration(path: str | PathLike[str], access: SnapshotAccess) -> list[Row]:

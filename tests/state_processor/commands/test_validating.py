@@ -26,6 +26,7 @@ OLD = FIXTURES / "migration" / "1.18.1" / "baskets-rocksdb-canonical"
 IN_ORDER = "{} files are present, 2 headers of operator state fit, values are not decoded without --values"
 HEAP = ORDERS.parent / "orders-hashmap-native" / "savepoint"
 ROCKSDB = ORDERS.parent / "orders-rocksdb-native"
+INCREMENTAL = ORDERS.parent / "orders-rocksdb-incremental"
 
 
 @pytest.fixture
@@ -45,6 +46,22 @@ def validate(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tupl
     """What it says of files and values, not where the snapshot can be restored."""
     code, lines = all_said(capsys, *arguments)
     return code, [line for line in lines if not line.startswith(('{"finding": "restoring"', *RESTORING))]
+
+
+def test_snapshots_that_restore_from_a_copy(capsys: pytest.CaptureFixture[str], savepoint: Path, tmp_path: Path) -> None:
+    contained = "all files are in the directory and recorded by name: it can be copied to other storage"
+    assert validate(capsys, savepoint, "--self-contained") == (0, [*validate(capsys, savepoint)[1], contained])
+    assert validate(capsys, ROCKSDB / "savepoint", "--self-contained")[0] == 0
+    checkpoint = next(INCREMENTAL.glob("**/chk-*"))
+    assert validate(capsys, checkpoint)[0] == 0
+    code, (line,) = validate(capsys, checkpoint, "--self-contained")
+    (recorded,) = re.findall(r"not self-contained: (\d+) files are recorded by absolute paths, such as \S+/shared/", line)
+    assert (code, int(recorded) > 0) == (1, True)
+    copy = tmp_path / "copy"
+    assert cli.main(["copy", str(checkpoint), str(copy)]) == 0
+    capsys.readouterr()
+    assert validate(capsys, copy, "--self-contained")[0] == 0
+    assert sp.arrow.diff(checkpoint, copy).read_all().num_rows == 0
 
 
 def names(directory: Path) -> set[str]:
