@@ -19,7 +19,7 @@ from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.kryo.serializer import KryoSerializerSnapshot
 from state_processor.write.restorability import RegisteredStates
 
-KINDS: Final = ("without-uid", "lost-operator", "kryo", "regional-checkpoint", "transactions", "not-restorable", "incomplete")
+KINDS: Final = ("without-uid", "lost-operator", "kryo", "regional-checkpoint", "transactions", "not-restorable")
 """Kinds of findings, for alerts."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from logging import getLogger
 from typing import Any, Final
@@ -106,8 +107,9 @@ class MetricsServer:
                 self.send_response(200)
                 self.send_header("Content-Type", CONTENT_TYPE)
                 self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
+                with suppress(ConnectionError):  # a scraper has its own timeout
+                    self.end_headers()
+                    self.wfile.write(content)
 
             def log_message(self, format: str, *arguments: Any) -> None:
                 _LOG.debug(format, *arguments)

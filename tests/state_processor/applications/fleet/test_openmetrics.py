@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import re
+import socket
 import threading
 from datetime import UTC, datetime
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from state_processor.applications.fleet.findings import KINDS
 from state_processor.applications.fleet.openmetrics import MetricsServer, metrics
 from state_processor.applications.fleet.table import FLEET_SCHEMA
 from state_processor.serializers.errors import MissingFileError, OptionError
 from tests.waiting import join
 
+DOCS = Path(__file__).parents[4] / "docs" / "how-to"
 NOTHING: dict[str, Any] = dict.fromkeys(FLEET_SCHEMA.names)
 ROW = NOTHING | {
     "directory": 's3://b/"a"\\\n',
@@ -34,6 +40,42 @@ def test_the_text() -> None:
     assert 'flink_snapshot_error{directory="/gone",job_id=""} 1' in lines
     assert not [line for line in lines if line.startswith("flink_orphan_files")]
     assert lines[-1] == "# EOF"
+
+
+def test_the_dashboard_and_the_rules_have_the_metrics() -> None:
+    row = ROW | {"bytes_per_day": 1.0, "snapshots": 1, "incomplete": 0, "orphans": 0}
+    samples = re.findall(r"^(\w+)\{(.*)\} ", metrics([row]), re.MULTILINE)
+    names = {name: set(re.findall(r'(\w+)="', labels)) for name, labels in samples}
+    page = (DOCS / "watch-a-fleet.md").read_text("utf-8")
+    dashboard = json.loads((DOCS / "fleet-dashboard.json").read_text("utf-8"))
+    targets = [target for panel in dashboard["panels"] for target in panel["targets"]]
+    for target in targets:
+        (name,) = re.findall(r"flink_\w+", target["expr"])
+        used = re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])
+        assert used, target
+        assert {*used, *re.findall(r"by \((\w+)\)", target["expr"])} <= names[name]
+    assert set(re.findall(r"flink_\w+", page)) == set(names)
+    table = page.partition("## Findings")[2].partition("## Alerts")[0]
+    assert re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE) == [*KINDS]
+
+
+def test_a_scraper_that_is_gone_is_no_error(capfd: pytest.CaptureFixture[str]) -> None:
+    gone = threading.Event()
+
+    def measure() -> list[dict[str, Any]]:
+        assert gone.wait(30)
+        return [ROW | {"directory": "x" * 10_000_000}]
+
+    server = MetricsServer(("127.0.0.1", 0), measure, 3600.0)
+    thread = threading.Thread(target=server.serve, daemon=True)
+    thread.start()
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+    gone.set()
+    assert _get(server.port, "/metrics")[0] == 200
+    server.close()
+    join(thread)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_the_server_measures_again_after_the_interval() -> None:
