@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate, zip_longest
@@ -14,21 +14,20 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql import types as t
 
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.redaction import redacted
-from state_processor.spark import small_changes
 from state_processor.spark.dataframe_rows import SparkRows, rows_of
-from state_processor.spark.row_batches import with_counted_batches
 from state_processor.spark.same_keys import quoted
 from state_processor.spark.schemas import spark_schema
 from state_processor.spark.task_errors import failures_of_tasks
-from state_processor.spark.task_sizes import few_partitions, grouped
+from state_processor.spark.task_sizes import expected_bytes, few_partitions, grouped
 from state_processor.spark.versions import REPARTITIONS_BY_ID
 from state_processor.spark.worker_package import send_package
-from state_processor.write.blob_index import BLOB_INDEXES, SPILLED_BLOBS, BlobIndex
+from state_processor.write.blob_index import BLOB_INDEXES, SPILLED_BLOBS, BlobIndex, blob_indexes
 from state_processor.write.engines import RowsPass, StateFiles, Written
-from state_processor.write.local_engine import LocalEngine
+from state_processor.write.local_engine import EncodedRows, LocalEngine
 from state_processor.write.passes import (
     TASK_RESULTS,
     Batches,
@@ -42,6 +41,83 @@ from state_processor.write.passes import (
     Task,
     results_by_number,
 )
+
+_MOST_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
+_MOST_ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_UNMEASURED: Final = str(2**31 - 1)
+_ROWS_WITH_TEXT: Final = 500
+_OF_ANY_SIZE: Final = (t.ArrayType, t.MapType, t.BinaryType, t.VariantType, t.UserDefinedType)
+_TEXT: Final = (t.StringType, t.CharType, t.VarcharType)
+
+
+def with_counted_batches(query: DataFrame, schemas: Iterable[t.StructType]) -> DataFrame:
+    """Return a query with batches that are counted instead of measured, if that bounds them.
+
+    A session whose ``spark.sql.execution.arrow.maxBytesPerBatch`` was set by its user keeps its bounds. So do queries of
+    Spark Connect: they can't be moved to another session.
+
+    ``schemas``: schemas of the rows that it hands to Python workers.
+    """
+    if not hasattr(query, "_jdf"):
+        return query
+    settings = query.sparkSession.conf
+    rows = int(settings.get(_MOST_ROWS) or 0)
+    leaves = [leaf for schema in schemas for leaf in _leaves(schema)]
+    if _MOST_BYTES in settings.getAll or rows <= 0 or any(isinstance(leaf, _OF_ANY_SIZE) for leaf in leaves):
+        return query
+    if any(isinstance(leaf, _TEXT) for leaf in leaves):
+        rows = min(rows, _ROWS_WITH_TEXT)
+    return _in_clone(query, {_MOST_BYTES: _UNMEASURED, _MOST_ROWS: str(rows)})
+
+
+def _in_clone(query: Any, settings: dict[str, str]) -> DataFrame:
+    """Return a query in a clone of its session with other settings, by Spark's own classes: Python has no API for it."""
+    spark = query.sparkSession
+    clone = spark._jsparkSession.cloneSession()
+    for name, value in settings.items():
+        clone.conf().set(name, value)
+    dataset = spark._jvm.org.apache.spark.sql.classic.Dataset
+    return DataFrame(dataset.ofRows(clone, query._jdf.queryExecution().analyzed()), spark)
+
+
+def _leaves(type_: t.DataType) -> Iterator[t.DataType]:
+    if isinstance(type_, t.StructType):
+        for field in type_:
+            yield from _leaves(field.dataType)
+    else:
+        yield type_
+
+
+_ROWS_BYTES: Final = 8 << 20
+COPIED_BYTES: Final = 256 << 20
+"""Copying so many bytes costs as much as a job; more are copied by tasks, which are on several machines."""
+
+
+def are_small(files: Sequence[StateFiles]) -> bool:
+    """Return whether files are stores with few rows above the files that they had, as far as Spark knows before it runs a job."""
+    copied = [job.copied for job in files]
+    if None in copied or sum(size or 0 for size in copied) > COPIED_BYTES or any(job.parts for job in files):
+        return False
+    frames = {id(rows_pass.rows.frame): rows_pass.rows.frame for job in files for rows_pass in job.rows}
+    return sum(map(expected_bytes, frames.values())) <= _ROWS_BYTES
+
+
+def write_in_driver(files: Sequence[StateFiles], staging: Staging) -> list[Written]:
+    """Run both passes in threads of the driver, which collects the rows: a job of Spark would cost more than the change."""
+    collected: dict[int, pa.Table] = {}
+    encoded = [replace(job, rows=[_encoded(rows_pass, staging, collected) for rows_pass in job.rows]) for job in files]
+    return LocalEngine().write_files(encoded, staging)
+
+
+def _encoded(rows_pass: RowsPass, staging: Staging, collected: dict[int, pa.Table]) -> RowsPass:
+    rows: SparkRows = rows_pass.rows
+    table = collected.get(id(rows.frame))
+    if table is None:
+        table = collected[id(rows.frame)] = rows.to_arrow()
+    first_pass = FirstPass(rows_pass.task, staging, spills=False)
+    indexes = blob_indexes(first_pass(table.select(list(rows_pass.columns)).to_batches()))
+    return replace(rows_pass, rows=EncodedRows(rows.schema, indexes))
+
 
 _BLOB_SCHEMA: Final = spark_schema(SPILLED_BLOBS)
 _INDEX_SCHEMA: Final = spark_schema(BLOB_INDEXES)
@@ -109,7 +185,7 @@ class SparkEngine:
 
     def copy_files(self, parts: Sequence[Part], task: Callable[[Any], Any]) -> list[Any]:
         """Return the result for each part; a few are copied in the driver."""
-        few = sum(part.size for part in parts) <= small_changes.COPIED_BYTES
+        few = sum(part.size for part in parts) <= COPIED_BYTES
         return (LocalEngine() if few else self).run_parts(parts, task)
 
     def write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
@@ -129,8 +205,8 @@ class SparkEngine:
         ]
 
     def _write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
-        if small_changes.are_small(files):
-            return small_changes.write_in_driver(files, staging)
+        if are_small(files):
+            return write_in_driver(files, staging)
         results: dict[int, Written] = {}
         in_files = [staging.is_local or not REPARTITIONS_BY_ID or job.write.deals for job in files]
         for kind in sorted(set(in_files)):

@@ -14,8 +14,8 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 import state_processor as sp
-from state_processor.spark import small_changes
-from state_processor.spark.small_changes import COPIED_BYTES
+from state_processor.spark import engine
+from state_processor.spark.engine import COPIED_BYTES
 from tests import spark_jvms
 from tests.faults.writes import Write
 
@@ -43,7 +43,7 @@ _PARTITIONS: Final = 4
 
 def write(spark: SparkSession, api: str, wanted: Write) -> None:
     """Write with one of :data:`APIS`."""
-    small_changes.COPIED_BYTES = COPIED_BYTES if api != "patch in tasks" else -1
+    engine.COPIED_BYTES = COPIED_BYTES if api != "patch in tasks" else -1
     rows = spark.range(wanted.first, wanted.end, 1, _PARTITIONS).selectExpr("concat('new-', id) AS key", "id AS value")
     if api != "sink":
         writer = sp.SavepointWriter.from_existing(spark, wanted.base).update_keyed_state("orders", "total", rows)

@@ -23,7 +23,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
 import state_processor as sp
-from state_processor.spark import small_changes, task_sizes
+from state_processor.spark import engine, task_sizes
 from tests import spark_jvms
 from tests.spark_python import interpreter
 from tests.waiting import wait_until
@@ -52,7 +52,7 @@ _CONFIGURATION = {
     "spark.ui.showConsoleProgress": "false",
 }
 _FAULTS = "pyspark_with_faults"
-small_changes.COPIED_BYTES = -1  # the driver writes nothing
+engine.COPIED_BYTES = -1  # the driver writes nothing
 task_sizes._SMALLEST_GROUP = 0  # small parts do not share tasks, so that tasks can overtake others
 
 

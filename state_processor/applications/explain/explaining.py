@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Final, Unpack
 
 from state_processor.applications.explain.causes import of_findings
-from state_processor.applications.explain.confirming import Contradiction, confirm
+from state_processor.applications.explain.confirming import Contradiction, confirm, of_problem
 from state_processor.applications.explain.explanation import Explanation, FailureCause
-from state_processor.applications.explain.file_causes import of_problem
 from state_processor.applications.explain.kinds import Certainty, Kind
 from state_processor.applications.explain.rules import Sighting, sightings
 from state_processor.applications.explain.scene import Finding, Scene, open_scene

@@ -12,8 +12,8 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 _MODULES: Final = (
     "state_processor.applications.serving.query_process",
-    "state_processor.applications.sql.datasets",
-    "state_processor.applications.sql.query_fields",
+    "state_processor.applications.sql.session",
+    "state_processor.applications.sql.session",
     "state_processor.serializers.kernel.decode.loop",
     "state_processor.serializers.kernel.interpreter",
 )

@@ -2,30 +2,176 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import pyarrow as pa
+import pyarrow.dataset
 
 from state_processor.applications.sql.views import View, quoted, views_of
 from state_processor.backends.read.schema_text import comments_of
 from state_processor.options.access import SnapshotAccess
+from state_processor.read.key_conditions import ArrowCondition
+from state_processor.read.scans import StateScan, columns_of
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
-from state_processor.serializers.late import require
+from state_processor.serializers.late import pc, require
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:
     import duckdb
 
-    from state_processor.applications.sql.query_fields import QueryFields
     from state_processor.backends.metadata.snapshot import Snapshot
     from state_processor.read.scans import StateScan
+
+Names: TypeAlias = tuple[str, ...]
+
+_FUNCTIONS_OF_ROWS: Final = frozenset({"generate_series", "range", "unnest"})
+"""Functions in the place of tables that read no view."""
+_COLUMNS_UNSAID: Final = frozenset({"STAR", "POSITIONAL_REFERENCE"})
+
+
+@dataclass(frozen=True)
+class QueryFields:
+    """The tables of a query, and the columns and fields that it names."""
+
+    # names of tables, and of named parts of the query, with their schemas: ``("orders", "total")``; names that no table has for
+    # parts that may read any
+    tables: frozenset[Names]
+    # references to columns, with tables before and fields behind the name of the column, all in lower case
+    accesses: frozenset[Names]
+    is_whole: bool  # whether fields may be used that the accesses do not name
+
+    @classmethod
+    def of(cls, connection: Any, query: str) -> Self | None:
+        """Parse a query; ``None`` if it is not a ``SELECT``, or DuckDB can't parse it."""
+        [(text,)] = connection.execute("SELECT json_serialize_sql($1::VARCHAR)", [query]).fetchall()
+        tree = json.loads(text)
+        return None if tree["error"] else cls._of_nodes(list(_nodes(tree["statements"])))
+
+    @classmethod
+    def _of_nodes(cls, nodes: Sequence[Mapping[str, Any]]) -> Self:
+        tables = [n for n in nodes if n.get("type") == "BASE_TABLE"]
+        names = {_folded([n["schema_name"], n["table_name"]] if n["schema_name"] else [n["table_name"]]) for n in tables}
+        names |= {(f"{n['type']}()",) for n in nodes if _reads_any_table(n)}
+        accesses = frozenset(_folded(n["column_names"]) for n in nodes if n.get("class") == "COLUMN_REF")
+        called = {name.casefold() for n in tables for name in (n["alias"], n["table_name"])}
+        is_whole = any(map(_leaves_columns_unsaid, nodes)) or any(access[-1] in called for access in accesses)
+        return cls(frozenset(names), accesses, is_whole)
+
+    def narrowed(self, schema: pa.Schema) -> pa.Schema:
+        """Return the columns of a view, with structs that have only the fields that the query uses."""
+        return schema if self.is_whole else pa.schema([self._narrowed(field) for field in schema])
+
+    def _narrowed(self, field: pa.Field) -> pa.Field:
+        name = field.name.casefold()
+        used = [access[at + 1 :] for access in self.accesses for at, part in enumerate(access) if part == name]
+        return field.with_type(_narrowed(field.type, used)) if used else field
+
+
+def _narrowed(type_: pa.DataType, used: Sequence[Names]) -> pa.DataType:
+    if not pa.types.is_struct(type_) or not all(used):
+        return type_
+    by_name: dict[str, list[Names]] = {}
+    for path in used:
+        by_name.setdefault(path[0], []).append(path[1:])
+    names = [field.name.casefold() for field in type_]
+    if len({*names}) < len(names) or not by_name.keys() <= {*names}:
+        return type_
+    used_fields = ((field, by_name.get(field.name.casefold())) for field in type_)
+    return pa.struct([field.with_type(_narrowed(field.type, paths)) for field, paths in used_fields if paths])
+
+
+def _nodes(tree: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield all nodes of a tree."""
+    if isinstance(tree, Mapping):
+        yield tree
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for part in tree:
+            yield from _nodes(part)
+
+
+def _leaves_columns_unsaid(node: Mapping[str, Any]) -> bool:
+    kind = node.get("type")
+    return (
+        kind in _COLUMNS_UNSAID
+        or (kind == "JOIN" and (node.get("ref_type") == "NATURAL" or bool(node.get("using_columns"))))
+        or (kind == "BASE_TABLE" and bool(node.get("column_name_alias")))
+        or _reads_any_table(node)
+    )
+
+
+def _reads_any_table(node: Mapping[str, Any]) -> bool:
+    """Return whether a part of a query lists tables, or is a function that may read them."""
+    kind = node.get("type")
+    return (kind == "SHOW_REF" and not node.get("query")) or (
+        kind == "TABLE_FUNCTION" and _function_name(node) not in _FUNCTIONS_OF_ROWS
+    )
+
+
+def _function_name(node: Mapping[str, Any]) -> str | None:
+    function = node.get("function")
+    return function.get("function_name") if isinstance(function, Mapping) else None
+
+
+def _folded(names: Sequence[str]) -> Names:
+    return tuple(name.casefold() for name in names)
+
+
+class StateDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
+    """A state as a data set.
+
+    ``scan``: reads the state. ``schema``: the columns to offer. A struct may lack fields of the state. ``failed``: gets the
+    errors of reading; DuckDB has only their text.
+    """
+
+    def __init__(self, scan: StateScan, schema: pa.Schema, failed: Callable[[StateProcessorError], None]) -> None:
+        self._scan = scan
+        self._offered = schema
+        self._failed = failed
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self._offered
+
+    def scanner(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: Any) -> StateScanner:
+        """Return a scanner of some columns of the rows that fulfil a condition; other arguments are hints about batches."""
+        names = list(columns) if columns else self._offered.names
+        return StateScanner(columns_of(self._offered, names), self._batches(names, filter))
+
+    def _batches(self, names: Sequence[str], condition: pc.Expression | None) -> Iterator[pa.RecordBatch]:
+        try:
+            if condition is None:
+                yield from self._scan.read(columns_of(self._offered, names))
+                return
+            filter_ = ArrowCondition(condition)
+            decoded = columns_of(self._offered, [*names, *sorted(filter_.columns.difference(names))])
+            for batch in self._scan.read(decoded, self._scan.narrowing_keys(filter_.keys)):
+                yield batch.filter(condition).select(names)
+        except StateProcessorError as error:
+            self._failed(error)
+            raise
+
+
+class StateScanner:
+    """A scanner. DuckDB takes its reader."""
+
+    def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+        self.projected_schema = schema
+        self._batches = batches
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return the rows as a reader."""
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self._batches)
+
 
 _LOG: Final = logging.getLogger("state_processor")
 _ROWS: Final = 100_000
@@ -169,7 +315,7 @@ class SqlSession:
         return opened.schema
 
     def _parsed(self, query: str) -> QueryFields | None:
-        from state_processor.applications.sql.query_fields import QueryFields
+        from state_processor.applications.sql.session import QueryFields
 
         return QueryFields.of(self._connection, query)
 
@@ -220,7 +366,7 @@ class SqlSession:
         return self._opened[view]
 
     def _make(self, view: View, opened: StateScan | pa.Table, schema: pa.Schema) -> None:
-        from state_processor.applications.sql.datasets import StateDataset
+        from state_processor.applications.sql.session import StateDataset
 
         if view in self._made and self._made[view].equals(schema):
             return

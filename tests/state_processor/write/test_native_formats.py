@@ -10,8 +10,8 @@ import pytest
 import state_processor as sp
 from state_processor.backends.metadata.handles import IncrementalRemoteKeyedStateHandle, KeyGroupsStateHandle
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.spark import small_changes
-from state_processor.spark.small_changes import COPIED_BYTES
+from state_processor.spark import engine
+from state_processor.spark.engine import COPIED_BYTES
 from state_processor.write.build import SavepointBuild
 from state_processor.write.local_engine import LocalEngine
 from tests.corpus import packed_cases
@@ -132,7 +132,7 @@ def test_files_of_states_that_nobody_changes_stay(name: str, in_driver: bool, sp
 @pytest.mark.parametrize("in_driver", [True, False])
 def test_files_of_timers_stay(in_driver: bool, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of keys that are deleted become tombstones, as the entries of other states do."""
-    monkeypatch.setattr(small_changes, "COPIED_BYTES", COPIED_BYTES if in_driver else -1)
+    monkeypatch.setattr(engine, "COPIED_BYTES", COPIED_BYTES if in_driver else -1)
     writer = sp.SavepointWriter.from_existing(spark, NATIVE)
     writer.delete_keys("orders", spark.sql("SELECT * FROM VALUES ('chidi'), ('clara'), ('not there') AS rows(key)"))
     summary = writer.write(tmp_path / "patched", format="native", backend="rocksdb")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import state_processor as sp
-from state_processor.applications.serving import answers, app
+from state_processor.applications.serving import app, browsing
 from state_processor.applications.serving.access import Permission
 from state_processor.applications.serving.limits import Limits
 from state_processor.serializers.errors import OptionError
@@ -132,7 +132,7 @@ def test_rows_are_limited() -> None:
 
 def test_time_and_parallel_requests_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     held = threading.Event()
-    monkeypatch.setattr(answers, "operators", lambda _: {"held": held.wait(20)})
+    monkeypatch.setattr(browsing, "operators", lambda _: {"held": held.wait(20)})
     with Web(ORDERS_PATH, Limits(seconds=0.2, parallel=1)) as asked:
         late = asked.get("/operators")
         assert (late.status, late.json()["error"]["type"]) == (504, "TimeLimitError")

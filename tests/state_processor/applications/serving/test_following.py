@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import state_processor as sp
-from state_processor.applications.serving import answers, following
+from state_processor.applications.serving import browsing, following
 from state_processor.applications.serving.following import Followed, ServedSnapshot
 from state_processor.applications.serving.limits import Limits
 from state_processor.backends.metadata import discovery
@@ -120,7 +120,7 @@ def test_a_store_is_opened_for_the_first_key_alone(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(KeyedHandle, "open", counted)
     for key in KEYS:
-        assert answers.contents(served, "totals", str(key), "total", Limits())["states"]["total"] == [{"value": 1}]
+        assert browsing.contents(served, "totals", str(key), "total", Limits())["states"]["total"] == [{"value": 1}]
     assert sorted(opened) == [0, 0, 1]  # the first is opened for the type of the keys, too
 
 
@@ -128,7 +128,7 @@ def test_a_replaced_checkpoint_is_freed_at_once(tmp_path: Path) -> None:
     """Open files of many checkpoints would exceed the limit of a process."""
     write_checkpoint(tmp_path, 1)
     followed = Followed(tmp_path, {})
-    answers.contents(followed.current, "totals", "7", None, Limits())
+    browsing.contents(followed.current, "totals", "7", None, Limits())
     replaced = weakref.ref(followed.current)
     gc.disable()
     try:
@@ -196,7 +196,7 @@ def test_requests_while_checkpoints_are_replaced(tmp_path: Path) -> None:
         try:
             while not ended.is_set():
                 for key in KEYS:
-                    answer = followed.ask(lambda served, key=key: answers.contents(served, "totals", str(key), None, Limits()))
+                    answer = followed.ask(lambda served, key=key: browsing.contents(served, "totals", str(key), None, Limits()))
                     assert answer["states"]["total"] == [{"value": answer["checkpoint_id"]}]
                     seen.add(answer["checkpoint_id"])
         except BaseException as problem:
@@ -225,4 +225,4 @@ def test_the_first_request_finds_an_open_operator(monkeypatch: pytest.MonkeyPatc
     served.warm_up()
     assert interpreter.left == 0
     monkeypatch.setattr(following, "KeyLookUp", lambda *_: pytest.fail("the operator is opened again"))
-    assert answers.contents(served, "orders", "amelia", None, Limits())["states"]["total"] == [{"value": 3950}]
+    assert browsing.contents(served, "orders", "amelia", None, Limits())["states"]["total"] == [{"value": 3950}]

@@ -4,7 +4,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from state_processor.applications.sql.query_fields import QueryFields
+from state_processor.applications.sql.session import QueryFields
 from tests.state_processor.read.scan_spy import paths
 
 PROFILE = pa.struct(

@@ -1,4 +1,4 @@
-"""Tests of :mod:`state_processor.spark.partition_tasks`: all rows of a key come together, and few of them are in memory."""
+"""Tests of :mod:`state_processor.spark.dataframe_rows`: all rows of a key come together, and few of them are in memory."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from state_processor.spark import partition_tasks
-from state_processor.spark.partition_tasks import HASH, OnBatches, OnKeys, PartitionTask
+from state_processor.spark import dataframe_rows
+from state_processor.spark.dataframe_rows import HASH, OnBatches, OnKeys, PartitionTask
 
 TOTALS = pa.schema([("key", pa.int64()), ("total", pa.int64())])
 SIZES = (1, 3, 40, 2, 2, 500, 1)
@@ -25,7 +25,7 @@ def batches(rows_of_batch: int) -> Iterator[pa.RecordBatch]:
 @pytest.mark.parametrize("combines", [True, False])
 @pytest.mark.parametrize("rows_of_batch", [1, 2, 7, 1000])
 def test_rows_of_a_key_come_together(rows_of_batch: int, combines: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition_tasks, "_ROWS_TOGETHER", 10)
+    monkeypatch.setattr(dataframe_rows, "_ROWS_TOGETHER", 10)
     given = []
 
     def totals(rows: pa.Table) -> pa.Table:
@@ -42,7 +42,7 @@ def test_rows_of_a_key_come_together(rows_of_batch: int, combines: bool, monkeyp
 
 
 def test_rows_of_a_key_that_do_not_become_fewer_are_combined_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition_tasks, "_ROWS_TOGETHER", 10)
+    monkeypatch.setattr(dataframe_rows, "_ROWS_TOGETHER", 10)
     given = []
 
     def same(rows: pa.Table) -> pa.Table:
