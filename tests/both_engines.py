@@ -36,7 +36,7 @@ from state_processor.options.source import SAVEPOINT_FORMAT
 from state_processor.read.read_types import with_metadata_of
 from state_processor.serializers.doors import Door, entered
 from state_processor.types import durations
-from state_processor.write import keyed_state_job
+from state_processor.write import operator_job
 from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.arrow_writer import SavepointWriter as ArrowWriter
 from state_processor.write.build import SavepointBuild
@@ -210,7 +210,7 @@ def _same_time(spark: Any = None) -> Iterator[None]:
     """Give both engines the same time. Times of tables of Arrow do not get a time zone on their way to a session of Spark."""
     now = time_ns()
     with ExitStack() as patched:
-        for module in (keyed_state_job, durations):
+        for module in (operator_job, durations):
             patched.enter_context(mock.patch.object(module, "time_ns", return_value=now))
         if spark is not None:
             spark.conf.set(_TIMES_OF_SPARK, "TIMESTAMP_NTZ")

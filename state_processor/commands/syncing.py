@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from state_processor.applications.lake.choice import FORMATS
-from state_processor.applications.lake.sync import SyncCommit, TableSync
+from state_processor.applications.lake.sync import FORMATS, SyncCommit, TableSync
 from state_processor.backends.read.option import Kind
 from state_processor.commands.command import OPERATOR, argument, command, flags, pairs, repeated, required_operator, switch
 from state_processor.commands.printing import print_json

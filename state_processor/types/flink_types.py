@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from state_processor.serializers.avro import records as avro
@@ -16,9 +17,88 @@ from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.kryo.user_classes import java_type_of
 from state_processor.serializers.runtime import namespaces
 from state_processor.serializers.table import rowdata
-from state_processor.serializers.table.logical_types import ArrayType, BytesType, MapType, TextType
+from state_processor.serializers.table.logical_type_text import parse_logical_type
+from state_processor.serializers.table.logical_types import (
+    ArrayType,
+    AtomicType,
+    BytesType,
+    DateType,
+    DecimalType,
+    IntervalType,
+    LogicalType,
+    MapType,
+    RowField,
+    RowType,
+    TextType,
+    TimestampType,
+)
 from state_processor.serializers.traversal import within_limits
-from state_processor.types import sql_types
+
+_MICROS: Final = 6
+
+_SPARK: Final[dict[str, Callable[[Any], LogicalType]]] = {
+    "BooleanType": lambda t: AtomicType("BOOLEAN"),
+    "ByteType": lambda t: AtomicType("TINYINT"),
+    "ShortType": lambda t: AtomicType("SMALLINT"),
+    "IntegerType": lambda t: AtomicType("INT"),
+    "LongType": lambda t: AtomicType("BIGINT"),
+    "FloatType": lambda t: AtomicType("FLOAT"),
+    "DoubleType": lambda t: AtomicType("DOUBLE"),
+    "NullType": lambda t: AtomicType("NULL"),
+    "StringType": lambda t: TextType(),
+    "CharType": lambda t: TextType("CHAR", t.length),
+    "VarcharType": lambda t: TextType("VARCHAR", t.length),
+    "BinaryType": lambda t: BytesType(),
+    "DateType": lambda t: DateType(),
+    "TimestampType": lambda t: TimestampType(_MICROS, True),
+    "TimestampNTZType": lambda t: TimestampType(_MICROS),
+    "DecimalType": lambda t: DecimalType(t.precision, t.scale),
+    "YearMonthIntervalType": lambda t: IntervalType("YEAR_TO_MONTH"),
+    "DayTimeIntervalType": lambda t: IntervalType("DAY_TO_SECOND"),
+    "ArrayType": lambda t: ArrayType(_nullable(t.elementType, t.containsNull)),
+    "MapType": lambda t: MapType(_nullable(t.keyType, False), _nullable(t.valueType, t.valueContainsNull)),
+    "StructType": lambda t: RowType(tuple(RowField(f.name, _nullable(f.dataType, f.nullable)) for f in t.fields)),
+}
+"""From the names of Spark's types."""
+
+
+def sql_type(type_: Any) -> LogicalType:
+    """Return a type of Flink SQL.
+
+    ``type_``: SQL text such as ``DECIMAL(10, 2) NOT NULL``, a type of Spark's, or a type as it is.
+    """
+    if isinstance(type_, LogicalType):
+        return type_
+    if isinstance(type_, str):
+        return parse_logical_type(type_)
+    maker = _SPARK.get(type(type_).__name__) if type(type_).__module__.startswith("pyspark.") else None
+    if maker is None:
+        raise OptionError(f"{type_!r} is not a type of Flink SQL; give SQL text such as 'BIGINT NOT NULL', or a type of Spark")
+    return maker(type_)
+
+
+def row_type(fields: Any) -> RowType:
+    """Return a row of Flink SQL.
+
+    ``fields``: SQL text, ``ROW<id BIGINT NOT NULL, name STRING>`` or the text inside the brackets; a mapping from names to
+    arguments of :func:`sql_type`; a list of such arguments, for fields ``f0``, ``f1``, …; or a ``StructType`` of Spark's.
+    """
+    if isinstance(fields, str):
+        text = fields.strip()
+        fields = parse_logical_type(text if text[:3].upper() == "ROW" and text[3:].lstrip()[:1] in ("<", "(") else f"ROW<{text}>")
+    elif isinstance(fields, Mapping):
+        fields = RowType(tuple(RowField(name, sql_type(type_)) for name, type_ in fields.items()))
+    elif isinstance(fields, Sequence):
+        fields = RowType.of(*map(sql_type, fields))
+    parsed = sql_type(fields)
+    if not isinstance(parsed, RowType):
+        raise OptionError(f"{parsed} is not a row; name its fields, as in ROW<id BIGINT, name STRING>")
+    return parsed
+
+
+def _nullable(type_: Any, nullable: bool) -> LogicalType:
+    return replace(sql_type(type_), nullable=nullable)
+
 
 _BOXED: Final = {name: scalar.boxed_class for name, scalar in SCALARS.items() if scalar.boxed_class is not None}
 
@@ -273,17 +353,17 @@ class Types:
         OptionError
             If it is something else.
         """
-        return rowdata.RowDataSerializer(sql_types.row_type(fields))
+        return rowdata.RowDataSerializer(row_type(fields))
 
     @staticmethod
     def ARRAY_DATA(element_type: Any) -> TypeSerializer:
         """Return the type of arrays of Flink SQL (``ArrayData``); the element is SQL text or a type of Spark's."""
-        return rowdata.ArrayDataSerializer(ArrayType(sql_types.sql_type(element_type)))
+        return rowdata.ArrayDataSerializer(ArrayType(sql_type(element_type)))
 
     @staticmethod
     def MAP_DATA(key_type: Any, value_type: Any) -> TypeSerializer:
         """Return the type of maps of Flink SQL (``MapData``); key and value are SQL text or types of Spark's."""
-        return rowdata.MapDataSerializer(MapType(sql_types.sql_type(key_type), sql_types.sql_type(value_type)))
+        return rowdata.MapDataSerializer(MapType(sql_type(key_type), sql_type(value_type)))
 
     @staticmethod
     def SQL_DATA(type_: Any) -> TypeSerializer:
@@ -296,7 +376,7 @@ class Types:
         OptionError
             If it is text or bytes with a length: a savepoint does not record the length of single values.
         """
-        logical_type = sql_types.sql_type(type_)
+        logical_type = sql_type(type_)
         if isinstance(logical_type, TextType | BytesType) and logical_type.summary != type(logical_type)().summary:
             raise OptionError(
                 f"Types.SQL_DATA({str(logical_type)!r}): the serializer of a single value does not keep the length, and "

@@ -5,7 +5,7 @@
 - ``migration_decisions``, ``query_migration``: migration to Flink 2.x, and to another query
 - ``row_protocol``: operations of both engines; ``row_operations``, ``query_rows``, ``migrated_rows``: what is made of them
 - ``outcome``: the states that stay, change and go
-- ``operator_job``, ``keyed_state_job``, ``operator_state_job``: the files to write of an operator
+- ``operator_job``: the files to write of an operator
 - ``passes``: the two passes; ``keyed_tasks``, ``operator_state_tasks``, ``migration_tasks``: the content of their tasks
 - ``engines``: the interface of engines; ``local_engine``: the engine that runs the tasks in this process
 """

@@ -36,10 +36,16 @@ from state_processor.write.changes import OperatorChanges
 from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft, OperatorMigration
 from state_processor.write.engines import Engine, RowsPass
 from state_processor.write.format_choice import keyed_format
-from state_processor.write.keyed_state_job import first_pass, keyed_target
 from state_processor.write.migration_decisions import TypesOfStates, decide_migrations, types_by_path
 from state_processor.write.migration_report import MigrationReport
-from state_processor.write.operator_job import changed_files, copy_unchanged, has_dates_of_zone, written_operator
+from state_processor.write.operator_job import (
+    changed_files,
+    copy_unchanged,
+    first_pass,
+    has_dates_of_zone,
+    keyed_target,
+    written_operator,
+)
 from state_processor.write.outcome import OperatorOutcome, WriteSettings, check_format, outcome_of
 from state_processor.write.restorability import RegisteredStates, refusal, return_reports
 from state_processor.write.row_columns import naming

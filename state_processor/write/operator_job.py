@@ -2,27 +2,293 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from time import time_ns
 from typing import Any, Final
+
+import numpy as np
 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
+from state_processor.backends.read.keyed_splits import plan_splits
+from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
+from state_processor.backends.read.state_listing import subtask_label
 from state_processor.backends.read.stored_operator import snapshot_for_tasks
-from state_processor.backends.state.descriptions import BroadcastDescription, StateDescription
+from state_processor.backends.state.column_types import declared_names
+from state_processor.backends.state.descriptions import BroadcastDescription, OperatorDescription, StateDescription, key_of
+from state_processor.backends.state.state_registration import operator_header, register
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles
+from state_processor.backends.write.carried_files import BaseStore
 from state_processor.backends.write.change_counts import ChangeCounts
+from state_processor.backends.write.operator_writer import edited_elements, encode_broadcast, updated_broadcast
 from state_processor.backends.write.pass_through import CopyPart, CopySubtasks
+from state_processor.backends.write.pending_updates import StoredElements
 from state_processor.backends.write.staging import Staging
-from state_processor.serializers.core.sql_times import depends_on_zone
-from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.write.engines import Engine, StateFiles, Written
-from state_processor.write.keyed_state_job import keyed_state_files
-from state_processor.write.operator_state_job import operator_state_files
+from state_processor.backends.write.state_migration import converted_broadcast
+from state_processor.serializers.core.calendars import java_zone
+from state_processor.serializers.core.sql_times import depends_on_zone, in_time_zone
+from state_processor.serializers.errors import InvalidRowError, UnsupportedFormatError
+from state_processor.serializers.foreign_errors import third_party_errors
+from state_processor.serializers.kryo.nested_kryo import for_flink, java_types
+from state_processor.write.changes import Deletion, StateRows
+from state_processor.write.engines import Engine, PartsPass, RowsPass, StateFiles, Written
+from state_processor.write.key_hashing import key_hashing
+from state_processor.write.keyed_tasks import (
+    QUEUE_COLUMNS,
+    EncodeRows,
+    PassThroughEntries,
+    StateColumns,
+    WriteKeyedState,
+)
+from state_processor.write.migration_tasks import MigrateElements, MigrateEntries, portable
+from state_processor.write.operator_state_tasks import (
+    BroadcastBytes,
+    EncodeElements,
+    PassThroughElements,
+    WriteOperatorState,
+)
 from state_processor.write.outcome import OperatorOutcome
 from state_processor.write.passes import WrittenFile
+from state_processor.write.row_protocol import OperatorRows
+from state_processor.write.source_operator import SourceOperator
+from state_processor.write.targets import KeyedTarget, OperatorTarget
 from state_processor.write.write_summary import ADDED, REMOVED, REPLACED, UPDATED, OperatorSummary, StateChanges
+
+
+def keyed_state_files(outcome: OperatorOutcome, engine: Engine) -> StateFiles | None:
+    """Return the keyed state files to write; ``None`` without keyed states."""
+    target = keyed_target(outcome, engine)
+    if target is None:
+        return None
+    rows = [first_pass(target, state_rows) for state_rows in outcome.changes.state_rows]
+    rows += [_deletion_pass(outcome, target, deletion) for deletion in outcome.changes.deletions]
+    parts = list(_pass_through(outcome, target))
+    bases = _bases(outcome)
+    write = WriteKeyedState(target, outcome.settings.format, bases)
+    copied = sum(base.moved_bytes for base in bases.values()) if bases else None
+    return StateFiles(rows, parts, outcome.parallelism, write, copied)
+
+
+def keyed_target(outcome: OperatorOutcome, engine: Engine) -> KeyedTarget | None:
+    """Return the keyed state to write; ``None`` without keyed states.
+
+    The engine checks inferred rules for hash codes with all existing keys.
+    """
+    changes, header = outcome.changes, outcome.keyed.header
+    if header is None:
+        return None
+    kept_types = {name: types for name, (types, _) in changes.forms.items()}
+    return KeyedTarget.of(
+        outcome,
+        header,
+        java_types=kept_types | {name: java_types(state) for name, state in changes.added.items()},
+        hashing=key_hashing(outcome, engine, key_of(header)),
+        updated=changes.updated,
+        with_bytes=frozenset(name for name, (_, with_bytes) in changes.forms.items() if with_bytes),
+        raw_timers=outcome.keyed.raw_timers,
+        python={name: python for name, python in changes.python.items() if python is not None},
+    )
+
+
+def first_pass(target: KeyedTarget, state_rows: StateRows) -> RowsPass:
+    """Return the pass that encodes some rows."""
+    ids = target.ids
+    states = tuple(
+        StateColumns(ids[name], dict(columns), state_rows.replaces, state_rows.names.get(name, {}), state_rows.queues.get(name))
+        for name, columns in state_rows.columns.items()
+        if name in ids
+    )
+    last_access = time_ns() // 1_000_000
+    columns = _columns(*state_rows.columns.values(), *({name: name for name in QUEUE_COLUMNS} for _ in state_rows.queues))
+    return RowsPass(state_rows.rows, columns, EncodeRows(target, states, last_access, tuple(state_rows.queues.values())))
+
+
+def _deletion_pass(outcome: OperatorOutcome, target: KeyedTarget, deletion: Deletion) -> RowsPass:
+    ids = target.ids
+    names = [deletion.state] if deletion.state is not None else outcome.keyed.kept
+    states = tuple(
+        StateColumns(ids[name], dict(deletion.columns), deletion.scope, deletion.names) for name in names if name in ids
+    )
+    return RowsPass(deletion.rows, _columns(deletion.columns), EncodeRows(target, states))
+
+
+def _columns(*mappings: Mapping[str, str]) -> list[str]:
+    return list(dict.fromkeys(column for mapping in mappings for column in mapping.values()))
+
+
+def _bases(outcome: OperatorOutcome) -> dict[int, BaseStore]:
+    """Return the stores of the source savepoint by subtask, where states stay in their files."""
+    source, patched = outcome.source, outcome.keyed.patched
+    families = outcome.keyed.in_place | patched
+    if source is None or not families:
+        return {}
+    snapshot = snapshot_for_tasks(source.snapshot)
+    handles = {k.subtask: k.handle for k in source.handles if not k.raw}
+    return {
+        i: BaseStore(
+            snapshot,
+            handle,
+            families,
+            patched,
+            patched & source.timers,
+            outcome.settings.format.shares_files,
+            outcome.changes.erases,
+        )
+        for i, handle in handles.items()
+        if isinstance(handle, h.IncrementalRemoteKeyedStateHandle)
+    }
+
+
+def _pass_through(outcome: OperatorOutcome, target: KeyedTarget) -> Iterator[PartsPass]:
+    """Yield the passes over the source savepoint: over states whose bytes stay the same, and over converted ones."""
+    source, migration = outcome.source, outcome.migration
+    names = outcome.keyed.passed_through
+    if not names or source is None or not source.handles:
+        return
+    parts = plan_splits(source.handles)
+    ids, size = target.ids, source.operator.max_parallelism
+    common = (target, snapshot_for_tasks(source.snapshot))
+    same = tuple((name, ids[name]) for name in names if name not in outcome.converted)
+    converted = tuple((name, ids[name]) for name in names if name in outcome.converted)
+    if same:
+        yield PartsPass(parts, PassThroughEntries(*common, same, size))
+    if converted:
+        assert migration is not None
+        yield PartsPass(parts, MigrateEntries(*common, converted, size, portable(migration.types)))
+
+
+def operator_state_files(outcome: OperatorOutcome) -> StateFiles | None:
+    """Return the operator state files to write; ``None`` without operator state."""
+    added = outcome.changes.operator_states
+    metas_of_source = dict(outcome.operator_state.kept)
+    if outcome.migration is not None:
+        metas_of_source |= {n: outcome.migration.operator[n].new for n in metas_of_source if n in outcome.migration.operator}
+    metas = metas_of_source | {name: register(state) for name, (state, _) in added.items()}
+    if not metas:
+        return None
+    header = operator_header(list(metas.values()))
+    ids = {meta.name: i for i, meta in enumerate((*header.lists, *header.broadcasts))}
+    target = OperatorTarget.of(
+        outcome,
+        header,
+        java_types={name: java_types(state) for name, (state, _) in added.items()},
+        names={name: declared_names(state) for name, (state, _) in added.items()},
+    )
+    passes: list[RowsPass] = []
+    parts: list[PartsPass] = []
+    broadcasts: list[BroadcastBytes] = []
+    for name, (state, rows) in added.items():
+        if isinstance(state, BroadcastDescription):
+            state = in_time_zone(for_flink(state, outcome.flink_major), java_zone(outcome.settings.time_zone))
+            broadcasts.append(_encode_broadcast(outcome, state, ids[name], rows))
+        else:
+            (column,) = rows.schema.names
+            stored = _stored_elements(outcome, state)
+            passes.append(RowsPass(rows, [column], EncodeElements(target, ids[name], column, stored)))
+    if outcome.source is not None and metas_of_source:
+        splits = _splits(outcome.source)
+        is_broadcast = {name: isinstance(outcome.source.operator_states[name], BroadcastDescription) for name in metas_of_source}
+        broadcasts += _kept_broadcasts(outcome, outcome.source, splits, {n: ids[n] for n in metas_of_source if is_broadcast[n]})
+        if splits:
+            parts += _kept_lists(
+                outcome, outcome.source, splits, target, {n: ids[n] for n in metas_of_source if not is_broadcast[n]}
+            )
+    is_rescaled = outcome.source is not None and outcome.source.operator.parallelism != outcome.parallelism
+    deals = outcome.parallelism > 1 and (bool(passes) or is_rescaled)
+    return StateFiles(passes, parts, outcome.parallelism, WriteOperatorState(target, tuple(broadcasts), deals))
+
+
+def _types(state: OperatorDescription) -> dict[str, bytes]:
+    return {role: type_.snapshot().to_bytes() for role, type_ in state.serializers.items()}
+
+
+def _stored(outcome: OperatorOutcome, state: OperatorDescription) -> list[bytes]:
+    """Return the elements of a state in the source savepoint, if the new state is the same, and Kryo writes parts of it."""
+    source = outcome.source
+    before = source.operator_states.get(state.name) if source is not None else None
+    if source is None or before is None or not java_types(state.value) or _types(before) != _types(state):
+        return []
+    if source.snapshot.flink_major != outcome.flink_major:  # Kryo's bytes differ
+        return []
+    splits = _splits(source)
+    broadcast = isinstance(state, BroadcastDescription)
+    elements = [raw_elements(source.snapshot, split, state.name) for split in (splits[:1] if broadcast else splits)]
+    return [data[a:b].tobytes() for data, bounds in elements for a, b in pairwise(bounds.tolist())]
+
+
+def _stored_elements(outcome: OperatorOutcome, state: OperatorDescription) -> StoredElements | None:
+    elements = _stored(outcome, state)
+    return StoredElements.of(for_flink(state.value, outcome.flink_major), elements) if elements else None
+
+
+def _encode_broadcast(outcome: OperatorOutcome, state: BroadcastDescription, state_id: int, rows: OperatorRows) -> BroadcastBytes:
+    """Collect rows, and encode them as broadcast state."""
+    label = outcome.label
+    table = rows.to_arrow().combine_chunks()
+    if not table.num_rows:
+        return BroadcastBytes(state_id, 0, b"", is_new=True)
+    keys, values = (table.column(i).combine_chunks() for i in (0, 1))
+    state_label = f"{label}, state {state.name!r}"
+    if keys.null_count:
+        row = int(np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))[0])
+        raise InvalidRowError(f"{state_label}: column key of row {row} is null; a key can't be null")
+    with third_party_errors(state_label, parts=state.serializers.values()):
+        stored = _stored(outcome, state)
+        encode = encode_broadcast if not stored else partial(updated_broadcast, stored[0])
+        encoded = encode(state, keys, values, state_label)
+    return BroadcastBytes(state_id, len(keys), encoded.tobytes(), is_new=True)
+
+
+def _splits(source: SourceOperator) -> tuple[OperatorSplit, ...]:
+    """Return the operator state of each subtask that has some."""
+    return tuple(
+        OperatorSplit(s.managed_operator, s.index, subtask_label(source.operator, s))
+        for s in source.operator.subtasks
+        if s.managed_operator is not None
+    )
+
+
+def _kept_broadcasts(
+    outcome: OperatorOutcome, source: SourceOperator, splits: Sequence[OperatorSplit], ids: Mapping[str, int]
+) -> Iterator[BroadcastBytes]:
+    """Yield broadcast states of the source savepoint, converted where a migration changes them."""
+    for name, state_id in ids.items():
+        split = next(s for s in splits if any(m.name == name for m in s.handle.states))
+        data, _ = raw_elements(source.snapshot, split, name)
+        if not len(data):
+            continue
+        if name in outcome.changes.edits:
+            data, _ = edited_elements((data, np.array([0, len(data)])), outcome.changes.edits[name].of_subtask(split.subtask))
+        entries = data.tobytes()
+        if name in outcome.converted:
+            assert outcome.migration is not None
+            entries = converted_broadcast(outcome.migration.operator[name], entries)
+        yield BroadcastBytes(state_id, int.from_bytes(entries[:4], "big"), entries[4:])
+
+
+def _kept_lists(
+    outcome: OperatorOutcome,
+    source: SourceOperator,
+    splits: tuple[OperatorSplit, ...],
+    target: OperatorTarget,
+    ids: Mapping[str, int],
+) -> Iterator[PartsPass]:
+    """Yield the passes over lists of the source savepoint: over lists whose bytes stay the same, and over converted lists."""
+    common = (target, snapshot_for_tasks(source.snapshot))
+    in_place = source.operator.parallelism == outcome.parallelism
+    same = tuple((name, i) for name, i in ids.items() if name not in outcome.converted)
+    converted = tuple((name, i) for name, i in ids.items() if name in outcome.converted)
+    edits = outcome.changes.edits
+    if same:
+        yield PartsPass(splits, PassThroughElements(*common, same, in_place, {n: edits[n] for n, _ in same if n in edits}))
+    if converted:
+        assert outcome.migration is not None
+        yield PartsPass(splits, MigrateElements(*common, converted, in_place, types=portable(outcome.migration.types)))
+
 
 KEYED: Final = "keyed"
 OPERATOR: Final = "operator"

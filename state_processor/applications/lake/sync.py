@@ -6,17 +6,19 @@ killed process can therefore be started again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from logging import getLogger
-from os import PathLike
+from os import PathLike, fspath
 from time import sleep
 from typing import Any, Final, Unpack
 
 import pyarrow as pa
 
-from state_processor.applications.lake.choice import target_of
+from state_processor.applications.lake.delta import DeltaTarget
+from state_processor.applications.lake.iceberg import IcebergTarget
+from state_processor.applications.lake.parquet import ParquetTarget
 from state_processor.applications.lake.targets import Changes, ConflictError, Position, Target
 from state_processor.backends.analysis.comparison import DELETE
 from state_processor.backends.files.ordered_threads import read_all
@@ -27,10 +29,18 @@ from state_processor.options.groups import DiffOptions, DiffSnapshotOptions
 from state_processor.options.keywords import check_arguments, takes_options
 from state_processor.options.option import values_of
 from state_processor.options.source import READ_OPTIONS
-from state_processor.read.checkpoint_changes import CONTROL, KIND_OF_CHANGE, ChangedState, Step, StepReader, stream_schema
+from state_processor.read.checkpoint_changes import (
+    CONTROL,
+    KIND_OF_CHANGE,
+    ChangedState,
+    Step,
+    StepReader,
+    check_operator,
+    stream_schema,
+)
 from state_processor.read.checkpoint_series import Checkpoint, CheckpointSeries
-from state_processor.read.missing_operators import check_operator
 from state_processor.read.row_shape import difference, row_shape
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import (
     MissingFileError,
     NotASnapshotError,
@@ -41,6 +51,30 @@ from state_processor.serializers.errors import (
 from state_processor.serializers.late import pc
 from state_processor.types.durations import duration_ms
 from state_processor.types.identifier import OperatorIdentifier
+
+_SUFFIX: Final = ".parquet"
+_TARGETS: Final[Mapping[str, Callable[[str, Mapping[str, str]], Target]]] = {
+    "delta": DeltaTarget,
+    "iceberg": IcebergTarget,
+    "parquet": ParquetTarget,
+}
+FORMATS: Final = tuple(_TARGETS)
+"""The formats of tables."""
+
+
+def target_of(to: str | PathLike[str], format: str | None, options: Mapping[str, str]) -> Target:
+    """Return the table for a place.
+
+    ``to``: the directory or URL of a Delta table, the file or URL of Parquet, or the name of an Iceberg table. ``format``:
+    ``delta``, ``iceberg`` or ``parquet``; by default ``parquet`` for a name that ends in ``.parquet``, otherwise ``delta``.
+    ``options``: settings of the storage or, for Iceberg, of the catalog.
+    """
+    place = fspath(to)
+    chosen = format or ("parquet" if place.endswith(_SUFFIX) else "delta")
+    if chosen not in _TARGETS:
+        raise OptionError(f"{spelled('format', chosen)}: expected {', '.join(FORMATS)}")
+    return _TARGETS[chosen](place, options)
+
 
 _LOG: Final = getLogger("state_processor")
 _ATTEMPTS: Final = 5

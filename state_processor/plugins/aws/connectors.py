@@ -34,7 +34,7 @@ from state_processor.connectors import (
 from state_processor.connectors.codecs import Content
 from state_processor.errors import InvalidRowError
 from state_processor.plugins.aws import layouts as aws
-from state_processor.plugins.aws.consumer_state import CONSUMER_LAYOUTS
+from state_processor.plugins.aws.layouts import CONSUMER_LAYOUTS
 from state_processor.serializers import DataInput, DataOutput
 
 ARN: Final = "stream_arn"

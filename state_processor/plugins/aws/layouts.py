@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from state_processor.connectors.codecs import (
@@ -22,9 +23,11 @@ from state_processor.connectors.codecs import (
     Constant,
     Content,
     Enumerated,
+    Kept,
     ListOf,
     OptionalOf,
     Remark,
+    SnapshotCodec,
     SplitList,
     Struct,
     Text,
@@ -33,7 +36,17 @@ from state_processor.connectors.codecs import (
 )
 from state_processor.connectors.java import KRYO_2, KryoInput, KryoOutput
 from state_processor.errors import InvalidRowError
-from state_processor.serializers import DataInput, DataOutput
+from state_processor.serializers import (
+    DataInput,
+    DataOutput,
+    KryoSerializer,
+    PojoField,
+    PojoSerializer,
+    StringSerializer,
+    TupleSerializer,
+    TupleSerializerSnapshot,
+    TypeSerializerSnapshot,
+)
 
 _CONNECTORS: Final = "org.apache.flink.connector"
 KINESIS_SPLITS: Final = f"{_CONNECTORS}.kinesis.source.split.KinesisShardSplitSerializer"
@@ -341,4 +354,39 @@ LAYOUTS: Final[Mapping[str, Versions]] = {
     FIREHOSE_WRITER: _buffered(("data", _sized())),
     SQS_WRITER: _buffered(("messageBody", _sized(as_text=True)), ("id", CharCounted())),
     DYNAMODB_WRITER: _buffered((None, _WRITE), ("item", _ITEM)),
+}
+
+
+_KINESIS: Final = "org.apache.flink.streaming.connectors.kinesis.model"
+_SHARD: Final = f"{_KINESIS}.StreamShardMetadata"
+_SEQUENCE: Final = f"{_KINESIS}.SequenceNumber"
+_TUPLES: Final = "org.apache.flink.api.java.typeutils.runtime.TupleSerializer"
+
+
+@cache
+def kinesis_snapshot() -> TypeSerializerSnapshot:
+    """Return the snapshot of the serializer of ``Kinesis-Stream-Shard-State``."""
+    fields = [PojoField(name, StringSerializer(), _SHARD) for name in SHARD_FIELDS]
+    return TupleSerializer([PojoSerializer(_SHARD, fields), KryoSerializer(_SEQUENCE, [_SEQUENCE], flink=1)]).snapshot()
+
+
+def _tuple_content(snapshot: TupleSerializerSnapshot) -> Content:
+    def field_content(serializer: Any) -> str:
+        name = getattr(serializer, "class_name", None) or getattr(serializer, "type_class", "")
+        return f"{type(serializer).__name__}<{name}>" if name else type(serializer).__name__
+
+    restored: Any = snapshot.restore_serializer()
+    return {
+        "what": (
+            "TypeSerializerSnapshot.writeVersionedSnapshot of the state's element serializer: "
+            "class name (UTF), version (int), then the snapshot"
+        ),
+        "tupleClass": restored.tuple_class,
+        "fieldSerializers": [field_content(field) for field in restored.fields],
+    }
+
+
+CONSUMER_LAYOUTS: Final[Mapping[str, Versions]] = {
+    _TUPLES: {0: STREAM_SHARD},
+    f"{_TUPLES}Snapshot": {3: Kept(SnapshotCodec(_tuple_content, kinesis_snapshot, TupleSerializerSnapshot))},
 }

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from state_processor.backends.connectors.layouts import choices, codecs, java_values, kafka
 from state_processor.plugins.aws import layouts as aws
-from state_processor.plugins.flink_cdc import debezium
+from state_processor.plugins.flink_cdc import layouts
 from state_processor.plugins.flink_cdc import layouts as flink_cdc
 from state_processor.plugins.iceberg import first_split as iceberg_first_split
 from state_processor.plugins.iceberg import layouts as iceberg
-from state_processor.plugins.iceberg import manifests as iceberg_manifests
+from state_processor.plugins.iceberg import layouts as iceberg_manifests
 from state_processor.plugins.paimon import layouts as paimon
 from state_processor.plugins.paimon import rows as paimon_rows
 from state_processor.plugins.pulsar import layouts as pulsar
@@ -480,9 +480,9 @@ def _any_manifest() -> Strategy:
 
 
 SPECIAL: dict[int, Callable[[], Strategy]] = {
-    id(debezium.OFFSET): lambda: OFFSETS,
-    id(debezium.BACK_QUOTED): lambda: SURE_TABLES,
-    id(debezium.DOUBLE_QUOTED): lambda: SURE_TABLES,
+    id(layouts.OFFSET): lambda: OFFSETS,
+    id(layouts.BACK_QUOTED): lambda: SURE_TABLES,
+    id(layouts.DOUBLE_QUOTED): lambda: SURE_TABLES,
     id(flink_cdc._FLAGGED): lambda: ALL_TABLES,
     id(flink_cdc._FIRST_OFFSET): lambda: FIRST_OFFSETS,
     id(kafka.OFFSET): lambda: st.none() | LONGS.filter(lambda offset: offset != -(2**63)),
@@ -498,8 +498,8 @@ SPECIAL: dict[int, Callable[[], Strategy]] = {
 """By the identity of the codec."""
 for _text in (codecs.TEXT, codecs.UTF):
     for _first in (False, True):
-        SPECIAL[id(debezium.change_codec(_text, _first))] = _change(_first)
-SPECIAL[id(debezium.id_codec('"'))] = lambda: SURE_TABLES
+        SPECIAL[id(layouts.change_codec(_text, _first))] = _change(_first)
+SPECIAL[id(layouts.id_codec('"'))] = lambda: SURE_TABLES
 for _version in (2, 3):
     SPECIAL[id(iceberg.SPLIT[_version].fields[2][1].codec)] = _task  # type: ignore[attr-defined]
 for _version in range(3):

@@ -19,7 +19,7 @@ from state_processor.backends.connectors.source_splits import (
 )
 from state_processor.backends.connectors.splits_writer import written_source
 from state_processor.plugins.aws import layouts as aws
-from state_processor.plugins.aws.consumer_state import kinesis_snapshot
+from state_processor.plugins.aws.layouts import kinesis_snapshot
 from state_processor.plugins.flink_cdc import layouts as flink_cdc
 from state_processor.plugins.iceberg import layouts as iceberg
 from state_processor.plugins.paimon import layouts as paimon

@@ -26,7 +26,7 @@ from state_processor.backends.read.state_listing import find_operator
 from state_processor.cli import main
 from state_processor.plugins.aws import layouts as aws
 from state_processor.plugins.iceberg import layouts as iceberg
-from state_processor.plugins.iceberg.committer_state import iceberg_snapshot
+from state_processor.plugins.iceberg.connectors import iceberg_snapshot
 from state_processor.plugins.paimon import layouts as paimon
 from state_processor.serializers.errors import InvalidRowError, OptionError
 

@@ -16,7 +16,7 @@ from state_processor.serializers.errors import OptionError
 from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.row_names import row_names, with_row_names
-from state_processor.types.sql_types import row_type, sql_type
+from state_processor.types.flink_types import row_type, sql_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
