@@ -59,7 +59,7 @@ class Parser(argparse.ArgumentParser):
             self.error(f"there is no flag {flag}{did_you_mean(flag, flags)}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        choices = [str(choice) for choice in action.choices or ()]
+        choices = list(map(str, action.choices or ()))
         if choices and str(value) not in choices:
             near = did_you_mean(str(value), choices) or f"; choose {', '.join(choices)}"
             raise argparse.ArgumentError(action, f"{value!r} is unknown{near}")

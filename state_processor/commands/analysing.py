@@ -53,9 +53,9 @@ def _sizes(options: argparse.Namespace) -> None:
     if options.json:
         print_json(rows)
         return
-    lines = rows if options.by == "key" else [with_operator(row) for row in rows]
+    lines = rows if options.by == "key" else list(map(with_operator, rows))
     columns = [n for n in (lines[0] if lines else ()) if n not in ("operator_uid", "operator_uid_hash")]
-    print_table([SIZES.get(n, n) for n in columns], [with_sizes(row) for row in lines], options)
+    print_table([SIZES.get(n, n) for n in columns], list(map(with_sizes, lines)), options)
 
 
 @command(

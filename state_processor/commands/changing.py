@@ -95,7 +95,7 @@ def _of_text(name: str, column: pa.ChunkedArray, type_: pa.DataType) -> Any:
 
 def _json(text: str, name: str, types: Mapping[str, pa.DataType]) -> pa.Table:
     lines = (line for line in text.splitlines() if line.strip())
-    rows = json.loads(text) if name == "json" else [json.loads(line) for line in lines]
+    rows = json.loads(text) if name == "json" else list(map(json.loads, lines))
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("expected a list of objects" if name == "json" else "expected an object in each line")
     names = list(dict.fromkeys(column for row in rows for column in row))

@@ -97,7 +97,7 @@ def _find(options: argparse.Namespace) -> Answer:
     snapshot = findings.snapshot_columns if jobs or len(options.paths) > 1 else ()
     if findings:
         places = findings.table.slice(0, options.limit).to_pylist()
-        print_table((*snapshot, *PLACE_COLUMNS), [_with_state(row) for row in places], options)
+        print_table((*snapshot, *PLACE_COLUMNS), list(map(_with_state, places)), options)
         if findings.table.num_rows > options.limit:
             say(f"\nThe first {options.limit} of {findings.table.num_rows} places; --limit shows more. All of them:")
             print_table(STATE_COLUMNS, findings.by_state(), options)
@@ -105,7 +105,7 @@ def _find(options: argparse.Namespace) -> Answer:
         say("Nothing found")
     if findings.undecoded.num_rows:
         say("\nSearched as bytes:")
-        print_table((*snapshot, *UNDECODED_COLUMNS), [_with_state(row) for row in findings.undecoded.to_pylist()], options)
+        print_table((*snapshot, *UNDECODED_COLUMNS), list(map(_with_state, findings.undecoded.to_pylist())), options)
     if jobs:
         say("\nJobs:")
         print_table(JOB_COLUMNS, jobs, options, UNBOUNDED, WHOLE)

@@ -193,7 +193,7 @@ def _check_query(options: argparse.Namespace) -> bool:
     old, new = (read_plan(plan, access.storage()) for plan in (options.old, options.new))
     report = QueryMigration(SavepointBuild.from_existing(options.path, None, access).drafts, old, new, options.drop).report
     if options.json:
-        print_json(asdict(state) for state in report)
+        print_json(map(asdict, report))
     else:
         say(str(report))
     return not report.impossible

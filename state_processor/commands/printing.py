@@ -31,7 +31,7 @@ def print_table(
     Values of the columns ``whole`` are never shortened.
     """
     if options.vertical:
-        say(render_vertical(columns, [[row.get(name) for name in columns] for row in rows]))
+        say(render_vertical(columns, [list(map(row.get, columns)) for row in rows]))
     else:
         say(render_records(columns, rows, width=width, right=frozenset(SIZES.values()), whole=whole))
 

@@ -73,10 +73,10 @@ def _inspect(options: argparse.Namespace) -> None:
     if options.json:
         print_json(table_rows)
         return
-    rows = [with_sizes(row) for row in table_rows]
+    rows = list(map(with_sizes, table_rows))
     if options.files:
         columns = ["operator", "subtask", "slot", "handle_type", "part", "path", "size"]
-        print_table(columns, [with_operator(row) for row in rows], options)
+        print_table(columns, list(map(with_operator, rows)), options)
         return
     rows = [{k.removeprefix("operator_"): v for k, v in row.items()} for row in rows]
     columns = ["name", "kind", "uid", "uid_hash", "parallelism", "max_parallelism", "coordinator_size", "size"]

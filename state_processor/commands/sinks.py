@@ -107,7 +107,7 @@ def _without_transaction(id_: str, rows: Sequence[Row]) -> list[Row]:
 
 
 def _without_file(path: str, rows: Sequence[Row]) -> list[Row]:
-    remaining = [row for row in rows if path not in (row.get(name) for name in _PATHS)]
+    remaining = [row for row in rows if path not in map(row.get, _PATHS)]
     if len(remaining) == len(rows):
         paths = {row.get(name) for row in rows for name in _PATHS}
         raise NotFoundError.naming_nearest("file", path, filter(None, paths), "the sink")

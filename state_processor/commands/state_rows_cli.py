@@ -25,7 +25,7 @@ WHERE: Final = argument(
 KIND: Final = flag(STATE_KIND, f" It is {STATE_KIND.kind.expected}.")
 COLUMNS: Final = argument(
     "--columns",
-    type=lambda names: [name.strip() for name in names.split(",")],
+    type=lambda names: list(map(str.strip, names.split(","))),
     help="only these columns and fields, separated by commas: key,value.id; --where can use only these",
 )
 

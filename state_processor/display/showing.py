@@ -62,7 +62,7 @@ def show(rows: Any, limit: int = 20, *, vertical: bool = False) -> None:
 
 def _text(names: Sequence[str], rows: Sequence[Mapping[str, Any]], vertical: bool) -> str:
     if {"operator_uid", "operator_uid_hash"} <= {*names}:
-        rows = [with_operator(row) for row in rows]
+        rows = list(map(with_operator, rows))
         names = filled(["operator", *(name for name in names if name not in _REPLACED)], rows)
     headers = [SIZES.get(name, name.removeprefix(_PREFIX)) for name in names]
     values = [[size_text(row[name]) if name in SIZES else row[name] for name in names] for row in rows]

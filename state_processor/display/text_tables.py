@@ -31,9 +31,9 @@ def render_table(
     ``rows``: values in the order of the columns; see :func:`text_of`. ``width``: number of characters per line; by default the
     width of the terminal. ``right``: columns to align right; columns of numbers always are.
     """
-    values = [list(row) for row in rows]
-    headers = [printable(name) for name in columns]
-    cells = [[text_of(value) for value in row] for row in values]
+    values = list(map(list, rows))
+    headers = list(map(printable, columns))
+    cells = [list(map(text_of, row)) for row in values]
     numeric = {i for i in range(len(columns)) if values and all(_is_number(row[i]) for row in values)}
     numeric |= {i for i, name in enumerate(columns) if name in right}
     full_widths = [max([display_width(name), *(display_width(r[i]) for r in cells)]) for i, name in enumerate(headers)]
@@ -57,7 +57,7 @@ def render_vertical(
     ``columns``: names of the values. ``rows``: values in the order of the columns. ``width``: number of characters per line; by
     default values are not shortened. ``whole``: columns that are not shortened.
     """
-    headers = [printable(name) for name in columns]
+    headers = list(map(printable, columns))
     names = max(map(display_width, headers), default=0)
     lines = []
     for number, row in enumerate(rows, 1):
@@ -71,7 +71,7 @@ def render_vertical(
 
 def render_records(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], **options: Any) -> str:
     """Return a table as :func:`render_table` does, of rows by column name."""
-    return render_table(columns, [[row.get(name) for name in columns] for row in rows], **options)
+    return render_table(columns, [list(map(row.get, columns)) for row in rows], **options)
 
 
 def terminal_width() -> int:
@@ -193,7 +193,7 @@ def json_value(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {k: json_value(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [json_value(v) for v in value]
+        return list(map(json_value, value))
     if isinstance(value, (bytes, bytearray)):
         return value.hex()
     if isinstance(value, datetime):

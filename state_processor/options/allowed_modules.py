@@ -23,7 +23,7 @@ def allowed_modules(names: str | Iterable[str]) -> tuple[str, ...]:
     ``names``: names of modules; ``acme.*`` means the package ``acme`` and all modules in it. Text has them separated by commas.
     """
     texts = names.split(",") if isinstance(names, str) else names
-    modules = [name.strip() for name in texts]
+    modules = list(map(str.strip, texts))
     for name in modules:
         if name and not is_module_name(name.removesuffix(_WHOLE_PACKAGE)):
             raise OptionError(
@@ -35,7 +35,7 @@ def allowed_modules(names: str | Iterable[str]) -> tuple[str, ...]:
 
 def is_module_name(text: str) -> bool:
     """Return True if a text has the form of the absolute name of a module."""
-    return all(part.isidentifier() for part in text.split("."))
+    return all(map(str.isidentifier, text.split(".")))
 
 
 def check_allowed(modules: Iterable[str], allowed: Iterable[str]) -> None:

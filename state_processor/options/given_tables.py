@@ -72,7 +72,7 @@ def _of_pandas(frame: Any) -> pa.Table:
             columns.append(pa.array(series, from_pandas=False))
         except (*NO_COLUMN, TypeError) as problem:
             raise OptionError(f"column {str(name)!r} of pandas is of type {series.dtype}: {problem}; cast it") from problem
-    return pa.Table.from_arrays(columns, names=[str(name) for name in frame.columns])
+    return pa.Table.from_arrays(columns, names=list(map(str, frame.columns)))
 
 
 _READ: Final[dict[int, object]] = {}

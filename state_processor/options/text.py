@@ -73,8 +73,8 @@ def check_option_names(texts: Mapping[str, str], names: Collection[str], place: 
     ``texts``: options as Spark hands them over, in any case. ``place``: what takes the options, for messages: ``reading
     flink-savepoint``.
     """
-    by_lower = {name.lower() for name in names}
-    lower = [name.lower() for name in texts]
+    by_lower = set(map(str.lower, names))
+    lower = list(map(str.lower, texts))
     for name in lower:
         if name in by_lower or name in _OF_SPARK or name.startswith((_INTERNAL, _TABLE_OPTION)):
             continue

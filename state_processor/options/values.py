@@ -161,7 +161,7 @@ def _json_of_key(value: Any) -> Any:
 def _check_names(names: Any) -> tuple[str, ...]:
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise TypeError(f"found a {type(names).__name__}")
-    checked = tuple(dict.fromkeys(_check_text(name) for name in names))
+    checked = tuple(dict.fromkeys(map(_check_text, names)))
     if not checked:
         raise ValueError("found an empty list")
     return checked
@@ -169,7 +169,7 @@ def _check_names(names: Any) -> tuple[str, ...]:
 
 def _decode_names(text: str) -> Any:
     """Return a JSON list, or names with commas between them."""
-    return parse_json(text) if text.lstrip().startswith("[") else [name.strip() for name in text.split(",")]
+    return parse_json(text) if text.lstrip().startswith("[") else list(map(str.strip, text.split(",")))
 
 
 def _check_strings(value: Any) -> dict[str, str]:
@@ -183,7 +183,7 @@ def _check_paths(value: Any) -> tuple[str, ...]:
         value = parse_json(value) if value.startswith("[") else [value]
     if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
         raise TypeError
-    return tuple(_check_path(path) for path in value)
+    return tuple(map(_check_path, value))
 
 
 def _check_time_zone(value: Any) -> str:

@@ -179,7 +179,7 @@ class StepReader:
     def schema(self) -> pa.Schema:
         """The columns of the rows: :data:`CONTROL`, identifying columns, the value, and ``before``."""
         columns = self.reader.schema
-        fields = [*CONTROL, *(columns.field(n) for n in self.identity)]
+        fields = [*CONTROL, *map(columns.field, self.identity)]
         if AFTER in columns.names:
             fields += [columns.field(AFTER).with_name(value_name(columns)), columns.field(BEFORE)]
         return pa.schema(fields)

@@ -194,7 +194,7 @@ def open_differences(
         raise OptionError(f"state {state!r}: name the operator, too, by uid")
     access = SnapshotAccess.among(options)
     checked = check_arguments({n: v for n, v in options.items() if n in DiffOptions.__annotations__})
-    old, new = (access.open(path) for path in paths)
+    old, new = map(access.open, paths)
     operator = None if uid is None else OperatorIdentifier.of(uid)
     read = ReadOptions(**values_of(READ_OPTIONS, checked))
     return list(state_differences(old, new, operator, state, read, full, exact_times="nanos" not in checked))

@@ -78,12 +78,12 @@ class Findings:
         return str(self)
 
     def __str__(self) -> str:
-        rows = [_shown(row) for row in self.table.slice(0, SHOWN_PLACES).to_pylist()]
+        rows = list(map(_shown, self.table.slice(0, SHOWN_PLACES).to_pylist()))
         lines = [render_records((*self.snapshot_columns, *PLACE_COLUMNS), rows) if rows else "Nothing found"]
         if self.table.num_rows > SHOWN_PLACES:
             lines += ["", f"The first {SHOWN_PLACES} of {self.table.num_rows} places. All of them:"]
             lines.append(render_records(STATE_COLUMNS, self.by_state()))
-        unread = [_shown(row) for row in self.undecoded.to_pylist()]
+        unread = list(map(_shown, self.undecoded.to_pylist()))
         if unread:
             lines += ["", "Searched as bytes:", render_records((*self.snapshot_columns, *UNDECODED_COLUMNS), unread)]
         return "\n".join(lines)
@@ -93,7 +93,7 @@ class Findings:
 
         columns = STATE_COLUMNS if self.table.num_rows > SHOWN_PLACES else (*self.snapshot_columns, *PLACE_COLUMNS)
         rows = self.by_state() if self.table.num_rows > SHOWN_PLACES else map(_shown, self.table.to_pylist())
-        unread = [_shown(row) for row in self.undecoded.to_pylist()]
+        unread = list(map(_shown, self.undecoded.to_pylist()))
         parts = [html_table(columns, rows, caption="" if self else "Nothing found")]
         if unread:
             parts.append(html_table((*self.snapshot_columns, *UNDECODED_COLUMNS), unread, caption="Searched as bytes"))
@@ -155,8 +155,8 @@ def find(
 def sought(text: str | Sequence[str] | None, number: float | Sequence[float] | None) -> list[Needle]:
     """Return texts and numbers to search for."""
     return [
-        *(Needle.text(needle) for needle in _listed(text, str)),
-        *(Needle.number(needle) for needle in _listed(number, (int, float))),
+        *map(Needle.text, _listed(text, str)),
+        *map(Needle.number, _listed(number, (int, float))),
     ]
 
 

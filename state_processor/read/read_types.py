@@ -88,7 +88,7 @@ class OperatorTypes(dict[str, StateSpec]):
     @classmethod
     def of(cls, stored: StoredOperator) -> OperatorTypes:
         """Return the types of an operator; for errors see :meth:`~state_processor.SavepointReader.types`."""
-        described = [merged_description(variants) for variants in stored.states().values()]
+        described = list(map(merged_description, stored.states().values()))
         keyed = [state for state in described if isinstance(state, KeyedDescription)]
         if not keyed:
             raise NotFoundError(f"{stored.label} does not have keyed state")

@@ -191,4 +191,4 @@ def arrow_schema(schema: pa.Schema | Mapping[str, pa.DataType], read_schema: pa.
 
 def columns_of(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
     """Return some of the columns of a schema, in the order of the names."""
-    return pa.schema([schema.field(name) for name in names])
+    return pa.schema(list(map(schema.field, names)))

@@ -319,7 +319,7 @@ def _batch(start: Offset, end: Offset) -> _Batch:
     last = _position(end)
     if last is None or start == end:
         return _Batch(last, ())
-    chain = [*(Checkpoint.of_json(c) for c in end.get(_SINCE, ())), last]
+    chain = [*map(Checkpoint.of_json, end.get(_SINCE, ())), last]
     if _FROM in end:
         first = _position(end, _FROM)
         return _Batch(first, () if first == last else tuple(chain))

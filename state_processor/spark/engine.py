@@ -236,7 +236,7 @@ class SparkEngine:
     ) -> DataFrame | None:
         """Return the results of pass 1, not computed yet: index files, or blobs where these are shuffled."""
         passes = [(first, rows_pass) for first, job in zip(firsts, files, strict=True) for rows_pass in job.rows]
-        inputs = [_encoding(tables) for tables in _with_same_types(_by_frame(passes))]
+        inputs = list(map(_encoding, _with_same_types(_by_frame(passes))))
         passes_over_parts = [(first, parts_pass) for first, job in zip(firsts, files, strict=True) for parts_pass in job.parts]
         if passes_over_parts:
             numbered = [(i, part) for i, (_, parts_pass) in enumerate(passes_over_parts) for part in parts_pass.parts]

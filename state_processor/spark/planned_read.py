@@ -79,7 +79,7 @@ def planned_read(
     raise_errors_of_tasks()
     send_package(spark)
     read = ReadState(reader, tuple(map(snapshot_for_tasks, snapshots)), serializers, label)
-    groups = [pickle.dumps(group) for group in grouped(parts, split_bytes)]
+    groups = list(map(pickle.dumps, grouped(parts, split_bytes)))
     return _in_tasks(spark, groups).mapInArrow(read, schema)
 
 

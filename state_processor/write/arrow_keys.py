@@ -58,7 +58,7 @@ def check_comparable(earlier: pa.DataType, column: str, later: pa.DataType) -> N
     """
     if pa.types.is_null(earlier) or pa.types.is_null(later):
         return  # without values; null keys are refused, with their row, when rows are encoded
-    lists = [_field_names(type_) for type_ in (earlier, later)]
+    lists = list(map(_field_names, (earlier, later)))
     if lists[0] != lists[1]:
         raise InvalidRowError(
             f"column {column!r}: the fields are ({', '.join(lists[1])}), in rows that were given before "

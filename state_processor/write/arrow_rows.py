@@ -164,7 +164,7 @@ class ArrowRows:
         table = self._source if isinstance(self._source, pa.Table) else self._source.table()
         if self._columns is None:
             return table
-        return pa.Table.from_arrays([table.column(c) for c in self._columns.values()], names=list(self._columns))
+        return pa.Table.from_arrays(list(map(table.column, self._columns.values())), names=list(self._columns))
 
     def _check_memory(self) -> None:
         if self._memory is not None and isinstance(self._source, pa.Table):
@@ -203,7 +203,7 @@ class ArrowRows:
         earlier, later = self.to_arrow(), later_rows.to_arrow()
         for column, later_column in zip(columns, other_columns, strict=True):
             check_comparable(earlier.schema.field(column).type, later_column, later.schema.field(later_column).type)
-        old, new = shared_key_numbers([earlier.column(c) for c in columns], [later.column(c) for c in other_columns])
+        old, new = shared_key_numbers(list(map(earlier.column, columns)), list(map(later.column, other_columns)))
         return ArrowRows(earlier.filter(pa.array(~np.isin(old, new[new >= 0]))))
 
     def with_matches(
@@ -212,7 +212,7 @@ class ArrowRows:
         """Return rows with the number of other rows that have the same key."""
         rows, other_rows = self.to_arrow(), opposite.to_arrow()
         if key:
-            columns = [rows.column(column) for column in key], [other_rows.column(column) for column in other_key]
+            columns = list(map(rows.column, key)), list(map(other_rows.column, other_key))
             numbers, other_numbers = shared_key_numbers(*columns, matching_nulls)
         else:
             numbers, other_numbers = np.zeros(len(rows), np.int64), np.zeros(len(other_rows), np.int64)

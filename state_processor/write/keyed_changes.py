@@ -190,7 +190,7 @@ def delete_keys(
     names = draft.kept_keyed()
     if not names and not draft.changes.added:
         raise NotFoundError(f"{draft.label} has no keyed state that keys could be deleted from; is the uid right?")
-    states = [draft.keyed(name) for name in (names if state is None else [state])]
+    states = list(map(draft.keyed, names if state is None else [state]))
     columns = KeyedRows(rows, column).key_columns(None if state is None else states[0], list(map(shown_name, names)))
     keys: DeclaredNames = {}
     if draft.source_key is not None:

@@ -81,7 +81,7 @@ class EncodeRows:
             for number, state in enumerate(self.states):
                 source_rows = batch if state.queue is None else divided[state.queue]
                 rows = pa.RecordBatch.from_arrays(
-                    [source_rows.column(c) for c in state.columns.values()], names=list(state.columns)
+                    list(map(source_rows.column, state.columns.values())), names=list(state.columns)
                 )
                 if number == len(encoders):
                     encoders.append(_StateEncoder(self, state, rows.schema))

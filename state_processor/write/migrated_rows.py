@@ -92,7 +92,7 @@ def _counted(numbers: pa.Array, change: ViewChange) -> pa.Array:
     columns = [pc.list_element(numbers, source) for source in change.calls if source is not None]
     if len(columns) == 1:
         return columns[0]
-    whole = np.column_stack([np.asarray(column) for column in columns]).ravel()
+    whole = np.column_stack(list(map(np.asarray, columns))).ravel()
     ends = pa.array(np.arange(0, len(whole) + 1, len(columns)), pa.int32())
     return pa.ListArray.from_arrays(ends, pa.array(whole, numbers.type.value_type)).cast(numbers.type)
 

@@ -89,9 +89,7 @@ class _Decision:
             if state is None:
                 raise NotFoundError.naming_nearest("state", name, self.first.states, label)
             for path in set(paths) - state.used:
-                named_paths = (
-                    ", ".join(repr(p) for p in {**dict.fromkeys(n.path for n in state.changes), **state.undecided}) or "none"
-                )
+                named_paths = ", ".join(map(repr, {**dict.fromkeys(n.path for n in state.changes), **state.undecided})) or "none"
                 raise OptionError(
                     f"{label}, state {name!r}: a type is given for the path {path!r}, where there is nothing that Kryo wrote; "
                     f"paths with such values: {named_paths}"

@@ -142,7 +142,7 @@ class WriteOperatorState:
     def __call__(self, subtask: int, blobs: Batches, staging: Staging) -> WrittenFile:
         """Write the file."""
         metas = self.target.metas()
-        states = [describe_operator_state(meta) for meta in metas]
+        states = list(map(describe_operator_state, metas))
         elements = 0
         changes: dict[str, ChangeCounts] = {}
         with staging.new_file(self.target.operator_id, "operator", subtask) as sink:

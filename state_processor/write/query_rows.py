@@ -276,7 +276,7 @@ def _entries(rows: pa.Table, shapes: Mapping[str, Shape]) -> pa.Table:
 def _numbers(rows: pa.Table, columns: Sequence[str]) -> Numbers:
     """Return a number for each row; rows that agree in some columns have the same number."""
     names = list(dict.fromkeys(columns))
-    return key_numbers([rows.column(name) for name in names]) if names else np.zeros(len(rows), np.int64)
+    return key_numbers(list(map(rows.column, names))) if names else np.zeros(len(rows), np.int64)
 
 
 def _plain(type_: Any) -> pa.DataType:

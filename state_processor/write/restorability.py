@@ -154,7 +154,7 @@ def refusal(obstacles: Sequence[Obstacle], flink_version: str, *, is_label: bool
     """Return the message about states that a release does not restore; the label is the user's, or of the source savepoint."""
     convertible = any(obstacle.note.advice == MIGRATE for obstacle in obstacles)
     advice = f"call migrate({flink_version!r}), which converts what it can" if convertible else "do what each line says"
-    lines = [str(obstacle) for obstacle in obstacles[:_LISTED]]
+    lines = list(map(str, obstacles[:_LISTED]))
     rest = [f"and {len(obstacles) - _LISTED} more"] if len(obstacles) > _LISTED else []
     whose = "the savepoint as they are" if is_label else "copied operators as they are, and the source savepoint is for it"
     remedy = f"{advice}, or leave flink_version out" if is_label else advice

@@ -84,7 +84,7 @@ def _check_times(rows: pa.Table, columns: ColumnNames, times: pa.Array, entries:
 
 
 def _collected(rows: pa.Table, key: list[str], *, has_times: bool) -> pa.Table:
-    keys = key_numbers([rows.column(c) for c in key])
+    keys = key_numbers(list(map(rows.column, key)))
     places = np.asarray(rows.column(LIST_INDEX).cast(pa.int64()).fill_null(-1))
     order = np.lexsort((places, keys))
     counts = np.bincount(keys, minlength=int(keys.max(initial=-1)) + 1)

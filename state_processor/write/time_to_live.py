@@ -60,7 +60,7 @@ def expired_rows(draft: OperatorDraft, state: KeyedDescription, expiry: ReadOpti
     keys = list({repr(key): key for key in gone[KEY].to_pylist()}.values())
     live = _read(draft, state, replace(expiry, flatten=False, metadata=True, keys=tuple(keys)))
     lists = live.filter(pc.greater(pc.fill_null(pc.list_value_length(live["value"]), 0), 0)).drop_columns(list(_PLACES))
-    remaining = {repr(row) for row in lists.select(identity).to_pylist()}
+    remaining = set(map(repr, lists.select(identity).to_pylist()))
     return pa.Table.from_pylist([row for row in gone.to_pylist() if repr(row) not in remaining], gone.schema), lists
 
 

@@ -259,7 +259,7 @@ class Erasure:
             raise OptionError(f"{spelled('where')} needs {spelled('uid')} and {spelled('state')}")
         check_keys(self.keys, self.actions)
         self.access = SnapshotAccess.among(self.options)
-        self.texts = [str(needle) for needle in self.needles]
+        self.texts = list(map(str, self.needles))
         patterns = [pattern for needle in self.needles for pattern in needle.patterns]
         self._holds = holding(patterns, self.texts)
         self._writer = SavepointWriter.from_existing(self.path, **self.options)
@@ -486,7 +486,7 @@ class Erasure:
 
     @property
     def _unsearched(self) -> list[str]:
-        searched = {str(needle) for needle in self._needles_of_keys()}
+        searched = set(map(str, self._needles_of_keys()))
         return [*(f"key {_key_text(key)}" for key in self.keys if str(key) not in searched), *(["where"] if self.where else [])]
 
     def _read_again(self, target: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

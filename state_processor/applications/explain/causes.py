@@ -118,7 +118,7 @@ def sentence_of(
     ``facts``: facts about it. ``operator``, ``state``, ``name`` and ``field``: the operator, the state, the Java class and the
     field, if they are known.
     """
-    written, required, detail = (facts.get(name) for name in ("written", "required", "detail"))
+    written, required, detail = map(facts.get, ("written", "required", "detail"))
     is_told = written and required and written != required
     place = f"state {state!r} of operator {operator}" if state else f"state of operator {operator}" if operator else "the state"
     names = {

@@ -134,7 +134,7 @@ def fleet(
     rows = measured(roots, depth, measurement)
     if orphans:
         _count_orphans(rows, roots, access, measurement.now)
-    return pa.Table.from_pylist([_presentable(row) for row in _sorted(rows, sort)], FLEET_SCHEMA)
+    return pa.Table.from_pylist(list(map(_presentable, _sorted(rows, sort))), FLEET_SCHEMA)
 
 
 def _timeout(value: str | timedelta) -> timedelta:
@@ -147,7 +147,7 @@ def _timeout(value: str | timedelta) -> timedelta:
 def measured(roots: Sequence[str], depth: int, measurement: Measurement) -> list[Row]:
     """Return a row for each job below directories, and for each directory that can't be searched."""
     snapshots, rows = _search(roots, depth, measurement.access)
-    return rows + [measurement.row(job) for job in progress(jobs_of(snapshots), "measuring")]
+    return rows + list(map(measurement.row, progress(jobs_of(snapshots), "measuring")))
 
 
 def roots_of(directories: Directories) -> list[str]:
@@ -190,7 +190,7 @@ def _count_orphans(rows: list[Row], roots: Sequence[str], access: SnapshotAccess
     try:
         uses = find_file_uses(roots, access.storage(), access.allow_paths, access.path_mapping)
         check_all_readable(uses)
-        real_roots = sorted({real_path(root) for root in roots})
+        real_roots = sorted(set(map(real_path, roots)))
         files = removal_of_orphans(uses, real_roots, Age(_GUARD, now)).files
         claimed = possibly_claimed(uses, files)
         places = {path for paths in claimed.values() for path in paths}

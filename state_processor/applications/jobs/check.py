@@ -482,7 +482,7 @@ def _writers(old: OperatorSignature, new: OperatorSignature, target: Target) -> 
         return
     texts = f"the state was written by {', '.join(old.writers)}; the new job has {', '.join(new.writers)}"
     formats = frozenset().union(*map(formats_of, new.writers))
-    if not {connector_of(writer) for writer in old.writers} <= connectors:
+    if not set(map(connector_of, old.writers)) <= connectors:
         yield StateVerdict("", Outcome.REFUSED, texts, cause=Cause.CODE)
     elif not all(formats_of(writer) <= formats for writer in old.writers):
         text = f"{texts}: another release of the connector, whose code decides"

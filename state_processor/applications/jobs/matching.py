@@ -149,7 +149,7 @@ class OperatorMatches:
 
     def to_json(self) -> str:
         """Return the content of a mapping file: ``rename-uid --mapping`` applies its ``uids``."""
-        content = {"version": VERSION, "uids": self.mapping, "matches": [asdict(match) for match in self.matches]}
+        content = {"version": VERSION, "uids": self.mapping, "matches": list(map(asdict, self.matches))}
         return json.dumps(content, indent=2, ensure_ascii=False)
 
     def rows(self) -> Iterator[dict[str, Any]]:

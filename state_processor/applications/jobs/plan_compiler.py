@@ -140,7 +140,7 @@ def plan_from_sql(
         If a jar does not exist.
     """
     distribution = Distribution.find(flink)
-    files = [Path(jar) for jar in jars]
+    files = list(map(Path, jars))
     for file in files:
         if not file.is_file():
             raise MissingFileError(f"jars: {file} does not exist")
@@ -216,7 +216,7 @@ def _reason(done: subprocess.CompletedProcess[str]) -> str:
     """Return the messages of Flink's errors."""
     if "jdk.compiler not found" in done.stderr:
         return f"expected a JDK of version 11 or newer, with a compiler, found {_java()}; set JAVA_HOME to a JDK"
-    lines = [line.strip() for line in f"{done.stdout}\n{done.stderr}".splitlines()]
+    lines = list(map(str.strip, f"{done.stdout}\n{done.stderr}".splitlines()))
     said = [line for line in lines if line and not line.startswith(("at ", "...", "WARNING:", "SLF4J"))]
     return "\n".join(said)[-_SHOWN:]
 

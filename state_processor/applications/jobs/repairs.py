@@ -391,7 +391,7 @@ def _continued_query(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
 
 
 def _is_of_query(state: StateSignature) -> bool:
-    parts = (state.serializer(part) for part in ROLES)
+    parts = map(state.serializer, ROLES)
     return any(isinstance(inner, BinaryDataSerializer) for part in parts if part is not None for inner in walk(part))
 
 

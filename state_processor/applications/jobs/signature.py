@@ -74,7 +74,7 @@ class StateSignature:
     @property
     def classes(self) -> dict[str, Any]:
         """The classes that type texts only name: fields of POJOs, constants of enums, schemas of Avro."""
-        serializers = (self.serializer(part) for part in ROLES)
+        serializers = map(self.serializer, ROLES)
         return dict(entry for serializer in serializers if serializer is not None for entry in _classes(serializer))
 
     @property

@@ -184,7 +184,7 @@ class JobReport:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield each operator with its states as JSON values."""
-        return (asdict(operator) for operator in self.operators)
+        return map(asdict, self.operators)
 
     def __repr__(self) -> str:
         return str(self)

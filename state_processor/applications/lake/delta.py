@@ -81,7 +81,7 @@ class DeltaTarget:
 
     def apply(self, changes: Changes, position: Position) -> None:
         """Merge changes into the table."""
-        first, *_ = (changes.rows.column(n) for n in changes.keys)
+        first, *_ = map(changes.rows.column, changes.keys)
         if first.null_count or any(not is_plain(changes.rows.schema.field(n).type) for n in changes.keys):
             self._rewrite(changes, position)
             return

@@ -159,6 +159,6 @@ class _Replacement:
             owner = self._storage.read_all(sign)
         except MissingFileError:  # its write has just ended
             return False
-        times: list[datetime | None] = [self._storage.modified(path) for path in (sign, self.file + _MARK)]
+        times: list[datetime | None] = list(map(self._storage.modified, (sign, self.file + _MARK)))
         theirs, mine = times
         return is_gone(owner) or (theirs is not None and mine is not None and mine - theirs > longest)

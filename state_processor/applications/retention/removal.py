@@ -336,7 +336,7 @@ class _RunningJobs:
         self._continued = {str(Location.parse(path).parent) for path in uses.snapshots if path not in removed}
         self._older_than = older_than
         young = (file.location for file in uses.files.values() if not older_than.is_exceeded(file.modified))
-        self._directories = {directory_of_job(location) for location in young} - {None}
+        self._directories = set(map(directory_of_job, young)) - {None}
         self._last: dict[str, datetime | None] = {}
 
     def may_append(self, file: ListedFile) -> bool:

@@ -153,7 +153,7 @@ def application(followed: Followed, permission: Permission, limits: Limits) -> S
             return HTMLResponse(browser_page(), headers=_SAFE | {"Content-Security-Policy": browser_policy()})
         if refusal := _refusal(request, permission):
             return _error(*refusal)
-        segments = [unquote(part) for part in request.scope["raw_path"].decode("ascii").split("/")[1:]]
+        segments = list(map(unquote, request.scope["raw_path"].decode("ascii").split("/")[1:]))
         match segments:
             case ["openapi.json"]:
                 return _json(document(protected=permission.token is not None))

@@ -239,7 +239,7 @@ def browsable(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: browsable(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [browsable(inner) for inner in value[:_MOST_ELEMENTS]] + _more(len(value))
+        return list(map(browsable, value[:_MOST_ELEMENTS])) + _more(len(value))
     if isinstance(value, str):
         return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}… ({len(value):,} characters)"
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _EXACT:

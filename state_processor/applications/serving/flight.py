@@ -138,7 +138,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     def list_flights(self, context: Any, criteria: bytes) -> Iterator[flight.FlightInfo]:
         """Yield a flight for each state, and for the timers of each operator."""
         with _clear_errors(), self._slot():
-            yield from [self._info(command) for command in self._followed.ask(_all_commands)]
+            yield from list(map(self._info, self._followed.ask(_all_commands)))
 
     def get_flight_info(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
         """Return the columns of a request."""

@@ -67,7 +67,7 @@ class QueryFields:
 
     def narrowed(self, schema: pa.Schema) -> pa.Schema:
         """Return the columns of a view, with structs that have only the fields that the query uses."""
-        return schema if self.is_whole else pa.schema([self._narrowed(field) for field in schema])
+        return schema if self.is_whole else pa.schema(list(map(self._narrowed, schema)))
 
     def _narrowed(self, field: pa.Field) -> pa.Field:
         name = field.name.casefold()
@@ -122,7 +122,7 @@ def _function_name(node: Mapping[str, Any]) -> str | None:
 
 
 def _folded(names: Sequence[str]) -> Names:
-    return tuple(name.casefold() for name in names)
+    return tuple(map(str.casefold, names))
 
 
 class StateDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]

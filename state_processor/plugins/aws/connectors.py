@@ -244,11 +244,11 @@ def _sink(
 
     def formats(codec: Any) -> Format[list[Values]]:
         def read(source: DataInput) -> list[Values]:
-            return [row(entry) for entry in codec.read(source)[_ENTRIES]] or [dict.fromkeys(names)]
+            return list(map(row, codec.read(source)[_ENTRIES])) or [dict.fromkeys(names)]
 
         def write(rows: list[Values], target: DataOutput) -> None:
             requests = [values for values in rows if any(values.get(n) is not None for n in names)]
-            codec.write({_ENTRIES: [whole(values) for values in requests]}, target)
+            codec.write({_ENTRIES: list(map(whole, requests))}, target)
 
         return Format(read, write)
 

@@ -382,7 +382,7 @@ def _tuple_content(snapshot: TupleSerializerSnapshot) -> Content:
             "class name (UTF), version (int), then the snapshot"
         ),
         "tupleClass": restored.tuple_class,
-        "fieldSerializers": [field_content(field) for field in restored.fields],
+        "fieldSerializers": list(map(field_content, restored.fields)),
     }
 
 

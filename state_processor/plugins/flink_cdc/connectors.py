@@ -99,10 +99,10 @@ def _kept(name: str, column: str, type_: pa.DataType, row: Callable[[Content], d
     """Return a column with a list: elements can be left out and not changed. ``total`` is the field with their number."""
 
     def take(content: Content) -> Any:
-        return [row(element) for element in content[name]] if name in content else None
+        return list(map(row, content[name])) if name in content else None
 
     def put(content: Content, value: Any) -> None:
-        remaining = [dict(element) for element in value or ()]
+        remaining = list(map(dict, value or ()))
         before = content.get(name, [])
         content[name] = [element for element in before if row(element) in remaining]
         if total is not None and content.get(total) == len(before):
@@ -138,7 +138,7 @@ def _finished(state: Content) -> set[str]:
 def _tables(state: Content) -> set[str]:
     splits = [*state["remainingSplits"], *(entry["split"] for entry in state["assignedSplits"])]
     tables = [*state["alreadyProcessedTables"], *state.get("remainingTables", ()), *(split["tableId"] for split in splits)]
-    return {table_name(table) for table in tables}
+    return set(map(table_name, tables))
 
 
 def forget_dropped(state: Content, before: Content) -> None:

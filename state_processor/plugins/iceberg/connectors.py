@@ -176,7 +176,7 @@ def _entry_row(entry: Content) -> Values:
 
 def _read_entries(source: DataInput) -> list[Values]:
     entries = iceberg.COMMITTER_ELEMENT.read(source)["entries"]
-    return [_entry_row(entry) for entry in entries] or [dict.fromkeys(field.name for field in _COMMITTED)]
+    return list(map(_entry_row, entries)) or [dict.fromkeys(field.name for field in _COMMITTED)]
 
 
 def _write_entries(rows: list[Values], target: DataOutput) -> None:

@@ -77,7 +77,7 @@ def expression_json(expression: Any) -> Content:
     literals = expression.get("literals")
     if literals is None:
         return json
-    values = [_literal(literal) for literal in elements(literals)]
+    values = list(map(_literal, elements(literals)))
     return json | ({"values": values} if kind in _SETS else {"value": values[0]})
 
 
@@ -314,7 +314,7 @@ def _partition_json(file: JavaInstance) -> list[Content]:
     """Return the values of a file's partition as JSON has them: dates as text."""
     partition = file.get("partitionData")
     fields = partition.get("partitionType").get("fields")
-    values = [unboxed(value) for value in partition.get("data")]
+    values = list(map(unboxed, partition.get("data")))
     return [_value_json(value, field.get("type")) for value, field in zip(values, fields, strict=True)]
 
 

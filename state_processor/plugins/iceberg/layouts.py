@@ -135,7 +135,7 @@ def _hex(value: Any) -> Content:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, list):
-        return [_hex(element) for element in value]
+        return list(map(_hex, value))
     return {name: _hex(inner) for name, inner in value.items()} if isinstance(value, dict) else value
 
 
@@ -143,7 +143,7 @@ def _binary(content: Content, name: str = "") -> Any:
     if name in _BINARY and isinstance(content, str):
         return bytes.fromhex(content)
     if isinstance(content, list):
-        return [_binary(element) for element in content]
+        return list(map(_binary, content))
     return {key: _binary(inner, key) for key, inner in content.items()} if isinstance(content, dict) else content
 
 

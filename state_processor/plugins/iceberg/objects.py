@@ -75,7 +75,7 @@ def file_content(file: JavaInstance) -> dict[str, Any]:
         "equalityFieldIds": file.get("equalityIds"),
         "sortOrderId": unboxed(file.get("sortOrderId")),
         **{name: _bounds(file.get(name)) for name in _BOUND_NAMES},
-        "partition": [unboxed(value) for value in file.get("partitionData").get("data")],
+        "partition": list(map(unboxed, file.get("partitionData").get("data"))),
         **{name: value for name in _LATER if (value := unboxed(file.fields.get(name))) is not None},
     }
 
@@ -230,7 +230,7 @@ def _partition_data(name: str, names: Sequence[str], values: Sequence[Any]) -> J
         name,
         {
             "size": len(values),
-            "data": JavaArray(OBJECTS, [_boxed_value(value) for value in values]),
+            "data": JavaArray(OBJECTS, list(map(_boxed_value, values))),
             "partitionType": JavaInstance(f"{TYPES}.Types$StructType", {"fields": JavaArray(FIELDS, fields)}),
             "stringSchema": json.dumps(schema, ensure_ascii=False, separators=(",", ":")),
         },

@@ -90,7 +90,7 @@ _MESSAGE_COLUMNS: Final = {"ledger_id": "ledgerId", "entry_id": "entryId"}
 
 def _new_state(rows: Sequence[Values]) -> Content:
     """Return the state of an enumerator that contains the topics of the splits: it does not assign them again."""
-    return {"appendedPartitions": [_partition(row) for row in rows]}
+    return {"appendedPartitions": list(map(_partition, rows))}
 
 
 _PULSAR: Final = ContentSource(

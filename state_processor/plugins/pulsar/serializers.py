@@ -68,7 +68,7 @@ class TopicSubscriptionSerializer(SimpleSerializer):
 def _span(source: DataInput, start: int, data: bytes, range_: Any) -> dict[str, int] | None:
     if range_ is None:
         return None
-    if class_name(range_) != _RANGE or [len(part) for part in range_.annotations] != [_SPAN.size]:
+    if class_name(range_) != _RANGE or list(map(len, range_.annotations)) != [_SPAN.size]:
         raise source.corrupt(f"expected a {_RANGE}, found {class_name(range_)}", start)
     first, last = _SPAN.unpack(range_.annotations[0])
     (uid,) = struct.unpack_from(">q", data, _UID_AT)
