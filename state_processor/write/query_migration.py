@@ -179,13 +179,12 @@ class MigratingOperator:
             self.key, self.key_notes = _with_row(header.key.restore_serializer(), change), change.notes
 
     def _migrated(self, state_changes: StateChanges, ttl: Mapping[str, bool]) -> Iterator[MigratedState]:
-        assert self.draft.source is not None
-        header = self.draft.source.header
-        for meta in header.states if header is not None else ():
-            assert header is not None
-            old = describe_keyed(header, meta)
-            retyped = old if self.key is None else old.with_serializers(key=self.key)
-            change = replace(change_of(state_changes, meta.name), ttl=None if old.is_timer else ttl.get(meta.name, ttl.get("")))
+        """Yield the states that are rewritten; note the states that are dropped."""
+        header = None if self.draft.source is None else self.draft.source.header
+        if header is None:
+            return
+        for old in (describe_keyed(header, meta) for meta in header.states):
+            change = replace(change_of(state_changes, old.name), ttl=None if old.is_timer else ttl.get(old.name, ttl.get("")))
             if change.is_same:
                 continue
             if change.refused:
@@ -193,29 +192,34 @@ class MigratingOperator:
             if change.is_dropped:
                 self._check_unchanged(old.name)
                 self.dropped_states[old.name] = change
-                continue
-            if change.successor is not None:
-                new = _succeeding(retyped, change.successor)
-                self._check_unchanged(old.name, new.name)
-                yield MigratedState(self.draft.identifier, old, new, replace(change, rows={}))
-                if change.successor.replaces or replace(change, successor=None).is_same:
-                    continue
-                change = replace(change, successor=None)
-            self._check_unchanged(old.name, *(() if change.becomes is None else (change.becomes,)))
-            parts = {
-                part: _with_row(serializer, change.rows[part]) if part in change.rows else serializer
-                for part, serializer in old.serializers.items()
-                if part != "key"
-            }
-            if change.ttl is not None:
-                parts["value"] = _with_time_to_live(parts["value"], old.name, enabled=change.ttl)
-            if change.counted is not None:
-                parts["value"] = _with_numbers(parts["value"], change.counted)
-            is_same = change.becomes is None and (change.counted is None or change.counted.is_same)
-            if is_same and all(old.serializers[part] is serializer for part, serializer in parts.items()):
-                continue  # it holds no rows of the input
-            new = replace(retyped.with_serializers(**parts), name=change.becomes or old.name)
-            yield MigratedState(self.draft.identifier, old, new, change)
+            else:
+                yield from self._rewritten(old, change)
+
+    def _rewritten(self, old: KeyedDescription, change: StateChange) -> Iterator[MigratedState]:
+        """Yield the states that are written from the entries of a state: its successor, and the state itself."""
+        retyped = old if self.key is None else old.with_serializers(key=self.key)
+        if change.successor is not None:
+            successor = _succeeding(retyped, change.successor)
+            self._check_unchanged(old.name, successor.name)
+            yield MigratedState(self.draft.identifier, old, successor, replace(change, rows={}))
+            if change.successor.replaces:
+                return
+            change = replace(change, successor=None)
+            if change.is_same:
+                return
+        name = change.becomes or old.name
+        self._check_unchanged(*dict.fromkeys((old.name, name)))
+        parts = {part: serializer for part, serializer in old.serializers.items() if part != "key"}
+        for part in parts.keys() & change.rows.keys():
+            parts[part] = _with_row(parts[part], change.rows[part])
+        if change.ttl is not None:
+            parts["value"] = _with_time_to_live(parts["value"], old.name, enabled=change.ttl)
+        if change.counted is not None:
+            parts["value"] = _with_numbers(parts["value"], change.counted)
+        is_same = change.becomes is None and (change.counted is None or change.counted.is_same)
+        if not is_same or any(old.serializers[part] is not serializer for part, serializer in parts.items()):
+            # else it holds no rows of the input
+            yield MigratedState(self.draft.identifier, old, replace(retyped.with_serializers(**parts), name=name), change)
 
     def _check_unchanged(self, *names: str) -> None:
         for name in names:
