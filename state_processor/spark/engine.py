@@ -18,8 +18,7 @@ from pyspark.sql import types as t
 
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.redaction import redacted
-from state_processor.spark.dataframe_rows import SparkRows, rows_of
-from state_processor.spark.same_keys import quoted
+from state_processor.spark.dataframe_rows import SparkRows, quoted, rows_of
 from state_processor.spark.schemas import spark_schema
 from state_processor.spark.task_errors import failures_of_tasks
 from state_processor.spark.task_sizes import expected_bytes, few_partitions, grouped

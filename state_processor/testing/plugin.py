@@ -66,7 +66,7 @@ def state_schema(request: pytest.FixtureRequest) -> Callable[..., None]:
 
     def check(path: str | PathLike[str], *, file: str | PathLike[str] | None = None, **options: Any) -> None:
         __tracebackhide__ = True
-        from state_processor.testing.state_schema import check_schema, write_schema
+        from state_processor.testing.contents import check_schema, write_schema
 
         golden = beside if file is None else Path(file)
         if request.config.getoption(_FLAG):

@@ -1,4 +1,4 @@
-"""Comparison of keys in columns of Arrow as Java compares them; see :mod:`state_processor.spark.same_keys` for Spark."""
+"""Comparison of keys in columns of Arrow as Java compares them; see :mod:`state_processor.spark.dataframe_rows` for Spark."""
 
 from __future__ import annotations
 

@@ -8,23 +8,28 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from state_processor.backends.formats.row_layout import NAMESPACE
-from state_processor.backends.formats.row_shapes import FIRES_AT, WINDOW
+from state_processor.backends.files.ordered_threads import read_all
+from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN, NAMESPACE
+from state_processor.backends.formats.row_shapes import FIRES_AT, LAST_ACCESS, SUBTASK, WINDOW
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.column_types import DeclaredNames, declared, declared_names, named_by, names_in, with_names
-from state_processor.backends.state.descriptions import KeyedDescription
+from state_processor.backends.state.descriptions import LIST, KeyedDescription
 from state_processor.backends.state.hash_inference import HashRule, UserHash
 from state_processor.backends.state.python_states import PythonType, in_byte_arrays, is_python_state, shown_name, with_python_type
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, KeyHash, compile_entries
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.doors import spelled
+from state_processor.serializers.doors import changing, spelled
 from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError
 from state_processor.serializers.foreign_errors import third_party_errors
 from state_processor.serializers.kernel.encode.program import EncodeOptions
 from state_processor.serializers.keys.hash_codes import has_known_hash, require_hash_code
 from state_processor.serializers.kryo.nested_kryo import for_flink
+from state_processor.serializers.late import pc
+from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.python_state import PYTHON_PREFIX
 from state_processor.serializers.table.row_names import row_names
 from state_processor.types.declared_types import DeclaredTypes, asking_for_types, java_types_by_path, split_declared_types
@@ -49,6 +54,60 @@ from state_processor.write.source_operator import SourceOperator
 
 if TYPE_CHECKING:
     from state_processor.serializers.java.types import JavaType
+
+_PLACES: Final = (KEY_GROUP_COLUMN, SUBTASK)
+
+
+def require_ttl(draft: OperatorDraft, name: str) -> KeyedDescription:
+    """Return a state of the source savepoint that has time-to-live."""
+    state = draft.unchanged(name)
+    if not state.has_ttl:
+        raise OptionError(f"{draft.label}, state {name!r} does not have time-to-live; add it with {changing('with_ttl')}")
+    return state
+
+
+def with_time_to_live(draft: OperatorDraft, name: str, *, enabled: bool) -> KeyedDescription:
+    """Return a state of the source savepoint with time-to-live, or without."""
+    state = draft.unchanged(name)
+    if state.is_timer:
+        raise OptionError(f"{draft.label}, state {name!r} has timers; timers don't have time-to-live")
+    if state.has_ttl == enabled:
+        raise OptionError(f"{draft.label}, state {name!r} {'already has' if enabled else 'does not have'} time-to-live")
+    value = state.value
+    return state.with_serializers(value=value.value if isinstance(value, TtlSerializer) else TtlSerializer.of(value))
+
+
+def expired_rows(draft: OperatorDraft, state: KeyedDescription, expiry: ReadOptions) -> tuple[pa.Table, pa.Table]:
+    """Return what expires: keys (with namespaces) or entries of a map to delete, and rows that replace lists.
+
+    ``expiry``: the time-to-live and the point in time.
+    """
+    expiry = replace(expiry, nanos="string", row_kind=True)
+    gone = _read(draft, state, replace(expiry, expired="only"))
+    identity = [name for name in (KEY, *NAMESPACES, MAP_KEY) if name in gone.column_names]
+    gone = gone.select(identity)
+    if state.kind != LIST or not gone.num_rows:
+        return gone, gone.slice(0, 0)
+    keys = list({repr(key): key for key in gone[KEY].to_pylist()}.values())
+    live = _read(draft, state, replace(expiry, flatten=False, metadata=True, keys=tuple(keys)))
+    lists = live.filter(pc.greater(pc.fill_null(pc.list_value_length(live["value"]), 0), 0)).drop_columns(list(_PLACES))
+    remaining = set(map(repr, lists.select(identity).to_pylist()))
+    return pa.Table.from_pylist([row for row in gone.to_pylist() if repr(row) not in remaining], gone.schema), lists
+
+
+def touched_rows(draft: OperatorDraft, state: KeyedDescription, as_of: int) -> pa.Table:
+    """Return all rows of a state with another time of last access, in milliseconds."""
+    table = _read(draft, state, ReadOptions(metadata=True, nanos="string", row_kind=True))
+    at = table.schema.get_field_index(LAST_ACCESS)
+    times = pa.repeat(pa.scalar(as_of * 1000, pa.int64()), table.num_rows).cast(table.schema.field(at).type)
+    return table.set_column(at, LAST_ACCESS, times).drop_columns(list(_PLACES))
+
+
+def _read(draft: OperatorDraft, state: KeyedDescription, options: ReadOptions) -> pa.Table:
+    assert draft.source is not None  # it has the state
+    reader = open_state(StoredOperator(draft.source.snapshot, draft.source.operator), state.name, options=options)
+    return pa.Table.from_batches(read_all(reader.splits, reader.read, draft.source.snapshot.threads), reader.schema)
+
 
 _IDENTIFYING: Final = (KEY, *NAMESPACES, MAP_KEY)
 """Columns that identify an entry."""

@@ -15,9 +15,8 @@ from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write import keyed_changes
-from state_processor.write.migrated_rows import OPTIONS, migrated_entries
 from state_processor.write.migration_report import QueryMigrationReport
-from state_processor.write.query_migration import MigratedState, QueryMigration
+from state_processor.write.query_migration import OPTIONS, MigratedState, QueryMigration, migrated_entries
 from state_processor.write.query_rows import QueryRows
 from state_processor.write.query_states import NewState, check_inputs, joined, new_states, uses_rows_again
 from state_processor.write.row_columns import naming

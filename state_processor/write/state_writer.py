@@ -24,7 +24,7 @@ from state_processor.types.durations import duration_ms, instant_ms
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.python_types import PythonTypeArgument
 from state_processor.types.state_specs import StateSpec, whole_type, with_type
-from state_processor.write import keyed_changes, time_to_live
+from state_processor.write import keyed_changes
 from state_processor.write.build import Uid
 from state_processor.write.draft import OperatorDraft
 from state_processor.write.engines import Engine
@@ -382,9 +382,9 @@ class StateWriter(OperatorStateWriter):
             If the state does not have time-to-live, or was changed before.
         """
         with self._build.change(uid, existing=True) as draft:
-            described = time_to_live.require_ttl(draft, state)
+            described = keyed_changes.require_ttl(draft, state)
             expiry = ReadOptions(ttl=duration_ms(ttl), as_of=instant_ms(as_of))
-            gone, lists = time_to_live.expired_rows(draft, described, expiry)
+            gone, lists = keyed_changes.expired_rows(draft, described, expiry)
             if described.kind == MAP:
                 keyed_changes.delete_map_entries(draft, state, KeyedRows(self._rows(gone)))
             else:
@@ -412,7 +412,7 @@ class StateWriter(OperatorStateWriter):
             If the state has time-to-live already, or does not have it, or was changed before.
         """
         with self._build.change(uid, existing=True) as draft:
-            new = time_to_live.with_time_to_live(draft, state, enabled=enabled)
+            new = keyed_changes.with_time_to_live(draft, state, enabled=enabled)
             keyed_changes.replace_state(draft, new, self._stored_rows(draft, new, metadata=False))
         return self
 
@@ -432,8 +432,8 @@ class StateWriter(OperatorStateWriter):
             If the state does not have time-to-live, or was changed before.
         """
         with self._build.change(uid, existing=True) as draft:
-            described = time_to_live.require_ttl(draft, state)
-            rows = time_to_live.touched_rows(draft, described, instant_ms(as_of))
+            described = keyed_changes.require_ttl(draft, state)
+            rows = keyed_changes.touched_rows(draft, described, instant_ms(as_of))
             keyed_changes.update_keyed_state(draft, state, KeyedRows(self._rows(rows)))
         return self
 

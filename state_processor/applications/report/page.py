@@ -12,9 +12,8 @@ import numpy as np
 
 from state_processor import __version__
 from state_processor.applications.report import charts
-from state_processor.applications.report.contents import SnapshotContents
+from state_processor.applications.report.contents import LargestKeys, SnapshotContents
 from state_processor.applications.report.distribution import Distribution, Subtasks
-from state_processor.applications.report.largest_keys import LargestKeys
 from state_processor.applications.report.style import STYLE
 from state_processor.backends.analysis.entry_sizes import ENTRIES, SIZE
 from state_processor.backends.metadata.given_uids import some_of

@@ -1,4 +1,4 @@
-"""Tests of :mod:`state_processor.write.migrated_rows`: the numbers that calls have for a distinct value."""
+"""Tests of :mod:`state_processor.write.query_migration`: the numbers that calls have for a distinct value."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from state_processor.backends.state.descriptions import VALUE, KeyedDescription
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.arrow_rows import ArrowRows
-from state_processor.write.migrated_rows import migrated_entries
-from state_processor.write.query_migration import MigratedState
+from state_processor.write.query_migration import MigratedState, migrated_entries
 
 LONGS = pa.list_(pa.int64())
 

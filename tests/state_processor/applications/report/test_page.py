@@ -18,9 +18,8 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
-from state_processor.applications.report.contents import SnapshotContents, contents
+from state_processor.applications.report.contents import LargestKeys, SnapshotContents, contents
 from state_processor.applications.report.distribution import Distribution, Subtasks
-from state_processor.applications.report.largest_keys import LargestKeys
 from state_processor.applications.report.page import findings, page, share_text
 from state_processor.applications.report.restoring import Restoring
 from state_processor.applications.report.style import STYLE
