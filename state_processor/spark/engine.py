@@ -33,9 +33,9 @@ from state_processor.write.passes import (
     EncodeParts,
     EncodeTables,
     FirstPass,
-    Part,
     RunParts,
     SecondPass,
+    SourcePart,
     TableEncoding,
     Task,
     results_by_number,
@@ -172,7 +172,7 @@ class SparkEngine:
         """Cancel the jobs of the session."""
         self._spark.interruptAll()
 
-    def run_parts(self, parts: Sequence[Part], task: Callable[[Any], Any]) -> list[Any]:
+    def run_parts(self, parts: Sequence[SourcePart], task: Callable[[Any], Any]) -> list[Any]:
         """Return the result for each part; small parts share a task."""
         if not parts:
             return []
@@ -182,7 +182,7 @@ class SparkEngine:
         results = {row.number: pickle.loads(row.value) for row in rows}
         return [results[number] for number in range(len(parts))]
 
-    def copy_files(self, parts: Sequence[Part], task: Callable[[Any], Any]) -> list[Any]:
+    def copy_files(self, parts: Sequence[SourcePart], task: Callable[[Any], Any]) -> list[Any]:
         """Return the result for each part; a few are copied in the driver."""
         few = sum(part.size for part in parts) <= COPIED_BYTES
         return (LocalEngine() if few else self).run_parts(parts, task)

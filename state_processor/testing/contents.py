@@ -14,7 +14,7 @@ import pyarrow as pa
 from state_processor.applications.jobs.check import compare
 from state_processor.applications.jobs.contents import TYPES_ALONE
 from state_processor.applications.jobs.opening import signature_of
-from state_processor.applications.jobs.rules import Target
+from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.signature import JobSignature, OperatorSignature
 from state_processor.applications.jobs.signature_file import parse_signature
 from state_processor.applications.jobs.verdicts import JobReport, Outcome
@@ -44,7 +44,7 @@ def check_schema(path: str | PathLike[str], file: Path, options: Mapping[str, An
     """
     written = parse_signature(parse_json(file.read_text("utf-8")), str(file))
     now = _signature(path, options)
-    report = compare(written, now, Target(), str(file), TYPES_ALONE)
+    report = compare(written, now, RestoringJob(), str(file), TYPES_ALONE)
     unread = {
         (o.uid_hash, name) for job in (written, now) for o in job.operators for name in (o.states or {}) if _is_unread(o, name)
     }

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from state_processor.backends.write.staging import Staging
-from state_processor.write.passes import EncodeTables, Part, PartEncoder, RowEncoder, SubtaskWriter, TableEncoding, WrittenFile
+from state_processor.write.passes import (
+    EncodeTables,
+    PartEncoder,
+    RowEncoder,
+    SourcePart,
+    SubtaskWriter,
+    TableEncoding,
+    WrittenFile,
+)
 
 Written = dict[int, WrittenFile]
 """The files by subtask: of a task that ran more than once, one attempt."""
@@ -35,7 +43,7 @@ class RowsPass:
 class PartsPass:
     """Pass 1 over parts of the source savepoint."""
 
-    parts: Sequence[Part]
+    parts: Sequence[SourcePart]
     encode: PartEncoder
 
 
@@ -56,10 +64,10 @@ class StateFiles:
 class Engine(Protocol):
     """Runs tasks. Each engine encodes its own kind of rows."""
 
-    def run_parts(self, parts: Sequence[Part], task: Callable[[Any], Any]) -> list[Any]:
+    def run_parts(self, parts: Sequence[SourcePart], task: Callable[[Any], Any]) -> list[Any]:
         """Return the results of ``task`` for each part."""
 
-    def copy_files(self, parts: Sequence[Part], task: Callable[[Any], Any]) -> list[Any]:
+    def copy_files(self, parts: Sequence[SourcePart], task: Callable[[Any], Any]) -> list[Any]:
         """Return the results of ``task``, which copies files, for each part."""
 
     def write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:

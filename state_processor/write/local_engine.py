@@ -25,9 +25,9 @@ from state_processor.write.engines import RowsPass, StateFiles, Written
 from state_processor.write.passes import (
     EncodeParts,
     FirstPass,
-    Part,
     RunParts,
     SecondPass,
+    SourcePart,
     Task,
     merge_batches,
     results_by_number,
@@ -70,7 +70,7 @@ class LocalEngine:
         self._scratch = scratch
         self._threads = chosen_threads(threads)
 
-    def run_parts(self, parts: Sequence[Part], task: Callable[[Any], Any]) -> list[Any]:
+    def run_parts(self, parts: Sequence[SourcePart], task: Callable[[Any], Any]) -> list[Any]:
         """See :class:`~state_processor.write.engines.Engine`."""
         run = RunParts(task, tuple(((number, part),) for number, part in enumerate(parts)))
         results = results_by_number(_run_in_threads(run, len(parts), self._threads or _LOCAL_THREADS))
@@ -124,7 +124,7 @@ class LocalEngine:
         return indexes
 
 
-def _groups(parts: Sequence[Part]) -> list[Sequence[Part]]:
+def _groups(parts: Sequence[SourcePart]) -> list[Sequence[SourcePart]]:
     """Divide parts for the threads. Blobs of a later part are behind blobs of an earlier one."""
     count = min(len(parts), _PARTS_PER_THREAD * _LOCAL_THREADS)
     bounds = [i * len(parts) // count for i in range(count + 1)]

@@ -43,7 +43,7 @@ TASK_RESULTS: Final = pa.schema(
 """Results of tasks, by number of the part or file: a pickled value."""
 
 
-class Part(Protocol):
+class SourcePart(Protocol):
     """Part of the source savepoint; it can be pickled."""
 
     @property

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Target:
+class StateTarget:
     """State of one operator of the new savepoint.
 
     ``operator_id`` and ``label``: of the operator; the label is for messages.
@@ -69,7 +69,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class KeyedTarget(Target):
+class KeyedTarget(StateTarget):
     """Keyed state of one operator."""
 
     # ``hashCode`` of keys, where the serializer does not know it: a function of a column, or inferred rules
@@ -118,7 +118,7 @@ class KeyedTarget(Target):
 
 
 @dataclass(frozen=True)
-class OperatorTarget(Target):
+class OperatorTarget(StateTarget):
     """Operator state of one operator.
 
     ``names`` has the names of the fields of rows by state: headers do not contain them.

@@ -16,7 +16,7 @@ from state_processor.applications.explain.kinds import Certainty, Kind
 from state_processor.applications.explain.rules import Sighting, sightings
 from state_processor.applications.explain.scene import Finding, Scene, open_scene
 from state_processor.applications.explain.traces import Log, read_log
-from state_processor.applications.jobs.rules import Target
+from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.signature import JobSignature
 from state_processor.applications.jobs.verdicts import Outcome
 from state_processor.backends.files.location import Location
@@ -86,7 +86,7 @@ def explain(
         raise OptionError("nothing to explain: expected a snapshot, an error, or both")
     access = SnapshotAccess.of(**options)
     log = Log() if error is None else read_log(_text(error, access))
-    scene = open_scene(snapshot, job, Target(flink or log.flink, backend or log.backend), access, contents=contents)
+    scene = open_scene(snapshot, job, RestoringJob(flink or log.flink, backend or log.backend), access, contents=contents)
     seen = _merged(sightings(log.traces, log.flink))
     checked = [*_looked_at(log, scene, error is not None)]
     causes: list[FailureCause] = []

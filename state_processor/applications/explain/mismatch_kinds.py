@@ -7,7 +7,7 @@ from typing import Final
 
 from state_processor.applications.explain.kinds import Kind
 from state_processor.applications.jobs.field_changes import field_changes
-from state_processor.applications.jobs.rules import Target
+from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.signature import KEY, MAP_KEY, NAMESPACE, ROLES, VALUE, OperatorSignature, StateSignature
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
 from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_KINDS
@@ -48,7 +48,7 @@ def kind_of(
     operator: OperatorSignature | None,
     state: StateSignature | None,
     new: StateSignature | None,
-    target: Target,
+    target: RestoringJob,
 ) -> Kind:
     """Return the kind of the cause that a verdict is.
 
@@ -73,7 +73,7 @@ def kind_of(
     return _OF_CAUSE.get(verdict.cause, Kind.CODE) if verdict.cause is not None else Kind.CODE
 
 
-def _type_kind(verdict: StateVerdict, state: StateSignature, new: StateSignature | None, target: Target) -> Kind:
+def _type_kind(verdict: StateVerdict, state: StateSignature, new: StateSignature | None, target: RestoringJob) -> Kind:
     if is_of_query(state):
         return Kind.QUERY
     if state.kind in OPERATOR_KINDS:

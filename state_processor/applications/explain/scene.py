@@ -11,11 +11,11 @@ from state_processor.applications.explain.kinds import Kind
 from state_processor.applications.explain.mismatch_kinds import kind_of
 from state_processor.applications.explain.rules import Sighting
 from state_processor.applications.jobs.check import check_job, compare
-from state_processor.applications.jobs.contents import NO_CONTENTS, Contents, SnapshotContents, snapshot_verdicts
+from state_processor.applications.jobs.contents import NO_CONTENTS, Contents, SnapshotValues, snapshot_verdicts
 from state_processor.applications.jobs.identity import living_states
 from state_processor.applications.jobs.opening import signature_of, signature_of_snapshot
 from state_processor.applications.jobs.repairs import Mismatch, Repairs
-from state_processor.applications.jobs.rules import Target
+from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.signature import JobSignature, OperatorSignature, StateSignature
 from state_processor.applications.jobs.verdicts import Cause, JobReport, Outcome, StateVerdict
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -62,7 +62,7 @@ class Scene:
     old: JobSignature | None = None
     new: JobSignature | None = None
     findings: tuple[Finding, ...] = ()  # the mismatches
-    repairs: Repairs = field(default_factory=lambda: Repairs("IN", Target()))  # the commands
+    repairs: Repairs = field(default_factory=lambda: Repairs("IN", RestoringJob()))  # the commands
     contents: Contents = NO_CONTENTS  # the values of the snapshot
     access: SnapshotAccess = field(default_factory=SnapshotAccess)  # the options that open the snapshot
 
@@ -97,7 +97,7 @@ class Scene:
 def open_scene(
     path: str | PathLike[str] | None,
     job: str | PathLike[str] | JobSignature | None,
-    target: Target,
+    target: RestoringJob,
     access: SnapshotAccess,
     *,
     contents: bool,
@@ -143,7 +143,7 @@ def open_scene(
     if not is_complete and new is not None:  # files are missing: types alone are compared
         types = compare(old, new, target, fspath(path), NO_CONTENTS, described_by, repairs.access)
         report = replace(report, operators=(*report.operators, *types.operators))
-    values = SnapshotContents(snapshot) if contents and is_complete else NO_CONTENTS
+    values = SnapshotValues(snapshot) if contents and is_complete else NO_CONTENTS
     return replace(scene, findings=tuple(_findings(report, scene)), contents=values)
 
 

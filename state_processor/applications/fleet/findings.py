@@ -36,7 +36,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class SnapshotFindings:
     """Findings about a snapshot, and the checks that need more than was read."""
 
     found: Sequence[Finding]
@@ -45,7 +45,7 @@ class Findings:
 
 def findings(
     snapshot: Snapshot, earlier: Snapshot | None, registered: RegisteredStates, age: timedelta | None, timeout: timedelta
-) -> Findings:
+) -> SnapshotFindings:
     """Return the findings about a snapshot.
 
     ``snapshot``: the newest snapshot of a job. ``earlier``: an earlier snapshot of the job, to see which operators are gone;
@@ -54,7 +54,7 @@ def findings(
     """
     transactions, unread = _transactions(snapshot, age, timeout)
     findings_ = [*_uids(snapshot), *_lost(snapshot, earlier), *_kryo(registered), *_regional(snapshot), *transactions]
-    return Findings(findings_, [*_unchecked(snapshot, registered), *unread])
+    return SnapshotFindings(findings_, [*_unchecked(snapshot, registered), *unread])
 
 
 def _uids(snapshot: Snapshot) -> Iterator[Finding]:

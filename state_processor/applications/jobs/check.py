@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Unpack
 
-from state_processor.applications.jobs.contents import NO_CONTENTS, Contents, SnapshotContents, snapshot_verdicts
+from state_processor.applications.jobs.contents import NO_CONTENTS, Contents, SnapshotValues, snapshot_verdicts
 from state_processor.applications.jobs.identity import (
     connector_of,
     contradicts,
@@ -23,7 +23,7 @@ from state_processor.applications.jobs.identity import (
 )
 from state_processor.applications.jobs.opening import described, signature_of, signature_of_snapshot
 from state_processor.applications.jobs.repairs import Mismatch, Repairs
-from state_processor.applications.jobs.rules import Target, state_verdict, worst_of
+from state_processor.applications.jobs.rules import RestoringJob, state_verdict, worst_of
 from state_processor.applications.jobs.signature import NAMESPACE, JobSignature, OperatorSignature, StateSignature
 from state_processor.applications.jobs.undescribed import class_names
 from state_processor.applications.jobs.verdicts import SNAPSHOT, Cause, JobReport, OperatorVerdict, Outcome, StateVerdict
@@ -154,7 +154,7 @@ def check_job(
     _check_release(flink, "flink")
     _check_release(new.flink, "flink of the new job")
     described_by = "NEW" if isinstance(job, JobSignature) else fspath(job)
-    target = Target(flink or new.flink, backend or new.backend, frozenset(unchanged))
+    target = RestoringJob(flink or new.flink, backend or new.backend, frozenset(unchanged))
     if isinstance(path, JobSignature) or described(path, access.storage()) is not None:
         old, old_plan = _described(path, access)
         queries = {} if old_plan is None or new_plan is None else _plan_operators(old_plan, new_plan)
@@ -166,7 +166,7 @@ def check_job(
     if any(verdict.cause in _UNREADABLE and verdict.outcome is Outcome.REFUSED for verdict in files):
         missing = [verdict for verdict in files if verdict.cause is not Cause.MOVED]  # a copy is impossible
         return JobReport(tuple(_of_snapshot(missing, repairs)))
-    values = SnapshotContents(snapshot) if contents else NO_CONTENTS
+    values = SnapshotValues(snapshot) if contents else NO_CONTENTS
     old = signature_of_snapshot(snapshot)
     queries = {} if new_plan is None or access.plan is None else _query_operators(path, access, old, new_plan)
     report = compare(old, new, target, fspath(path), values, described_by, repairs.access, queries)
@@ -218,7 +218,7 @@ def _operator_verdict(label: str, uid_hash: str | None, verdict: StateVerdict) -
 def compare(
     old: JobSignature,
     new: JobSignature,
-    target: Target,
+    target: RestoringJob,
     source: str = "IN",
     contents: Contents = NO_CONTENTS,
     job: str = "NEW",
@@ -324,7 +324,7 @@ class _Check:
                 partners.append(partner)
         return partners
 
-    def _whole(self, old: OperatorSignature, new: OperatorSignature, target: Target) -> Iterator[StateVerdict]:
+    def _whole(self, old: OperatorSignature, new: OperatorSignature, target: RestoringJob) -> Iterator[StateVerdict]:
         """Yield the verdicts on an operator as a whole, except for harmless ones."""
         yield from self._sizes(old, new)
         yield from self._format(old, new)
@@ -340,7 +340,7 @@ class _Check:
         yield from window_verdicts(old, new, is_unchanged=target.is_unchanged)
         yield from _writers(old, new, target)
 
-    def _identity(self, old: OperatorSignature, new: OperatorSignature, target: Target) -> Iterator[StateVerdict]:
+    def _identity(self, old: OperatorSignature, new: OperatorSignature, target: RestoringJob) -> Iterator[StateVerdict]:
         """Yield the verdicts on operators that may have taken the id of another one, and on states that may have another name."""
         doubts = [] if target.is_unchanged else list(id_doubts(old, new, self._old.operators, self._new.operators))
         swapped = doubts and not shares_states(old, new) and any(takes_all(old, operator) for operator in self._new.operators)
@@ -400,7 +400,7 @@ class _Check:
         self,
         old: OperatorSignature,
         new: OperatorSignature,
-        target: Target,
+        target: RestoringJob,
         query: QueryOperator | None,
         *,
         is_swapped: bool,
@@ -420,7 +420,7 @@ class _Check:
             yield StateVerdict(name, Outcome.NEW)
 
     def _state(
-        self, operator: OperatorSignature, state: StateSignature, after: StateSignature | None, target: Target
+        self, operator: OperatorSignature, state: StateSignature, after: StateSignature | None, target: RestoringJob
     ) -> StateVerdict:
         """Return the verdict on a state, from its types and, where these do not decide, from its values."""
         verdict = state_verdict(state, after, target)
@@ -470,7 +470,7 @@ def _is_like(state: StateSignature, candidate: StateSignature) -> bool:
     return state.kind == candidate.kind and not contradicts(*pair)
 
 
-def _writers(old: OperatorSignature, new: OperatorSignature, target: Target) -> Iterator[StateVerdict]:
+def _writers(old: OperatorSignature, new: OperatorSignature, target: RestoringJob) -> Iterator[StateVerdict]:
     """Yield a verdict on state that is only bytes, by the names of the connectors that wrote it."""
     if not old.writers or target.is_unchanged or new.states is None:
         return

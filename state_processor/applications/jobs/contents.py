@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Protocol
 
-from state_processor.applications.jobs.rules import Target
+from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.signature import KEY, MAP_KEY, VALUE, OperatorSignature, StateSignature
 from state_processor.applications.jobs.value_conversion import Edits, Trial
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
@@ -35,7 +35,7 @@ _OPTIONS: Final = ReadOptions(nanos="string")
 _SHOWN: Final = 3
 
 
-def snapshot_verdicts(snapshot: Snapshot, target: Target, *, contents: bool) -> Iterator[StateVerdict]:
+def snapshot_verdicts(snapshot: Snapshot, target: RestoringJob, *, contents: bool) -> Iterator[StateVerdict]:
     """Yield verdicts on a snapshot as a whole: the version of its ``_metadata``, and its files.
 
     ``target``: the job that restores. ``contents``: whether the structure of all files is checked.
@@ -69,7 +69,7 @@ def snapshot_verdicts(snapshot: Snapshot, target: Target, *, contents: bool) -> 
     yield from _in_flight(snapshot)
 
 
-def _version(snapshot: Snapshot, target: Target) -> Iterator[StateVerdict]:
+def _version(snapshot: Snapshot, target: RestoringJob) -> Iterator[StateVerdict]:
     """Yield a verdict on the version of ``_metadata`` (Flink: ``MetadataSerializers``)."""
     version = snapshot.metadata.version
     oldest = oldest_flink_version(version)
@@ -100,7 +100,7 @@ class Contents(Protocol):
     """The values of a snapshot."""
 
     def verdicts(
-        self, operator: OperatorSignature, state: StateSignature, new: StateSignature, target: Target
+        self, operator: OperatorSignature, state: StateSignature, new: StateSignature, target: RestoringJob
     ) -> Iterator[StateVerdict]:
         """Yield verdicts on a state that depend on its values."""
         ...
@@ -122,7 +122,7 @@ class _NoContents:
     """The values of a snapshot that is not read."""
 
     def verdicts(
-        self, operator: OperatorSignature, state: StateSignature, new: StateSignature, target: Target
+        self, operator: OperatorSignature, state: StateSignature, new: StateSignature, target: RestoringJob
     ) -> Iterator[StateVerdict]:
         classes = {pojo.class_name for _, pojo in _pojos(state)} - target.unchanged
         if classes and not state.is_timer:
@@ -143,7 +143,7 @@ class _TypesAlone(_NoContents):
     """No values, where only changes of types matter."""
 
     def verdicts(
-        self, operator: OperatorSignature, state: StateSignature, new: StateSignature, target: Target
+        self, operator: OperatorSignature, state: StateSignature, new: StateSignature, target: RestoringJob
     ) -> Iterator[StateVerdict]:
         return iter(())
 
@@ -152,7 +152,7 @@ NO_CONTENTS: Final[Contents] = _NoContents()
 TYPES_ALONE: Final[Contents] = _TypesAlone()
 
 
-class SnapshotContents:
+class SnapshotValues:
     """The values of a snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -163,7 +163,7 @@ class SnapshotContents:
         return StoredOperator(self._snapshot, self._operators[operator.uid_hash or ""])
 
     def verdicts(
-        self, operator: OperatorSignature, state: StateSignature, new: StateSignature, target: Target
+        self, operator: OperatorSignature, state: StateSignature, new: StateSignature, target: RestoringJob
     ) -> Iterator[StateVerdict]:
         """Yield verdicts on nulls in fields that may be primitive, and on values of subclasses that are not registered."""
         pojos = [(part, pojo) for part, pojo in _pojos(state) if pojo.class_name not in target.unchanged]
@@ -241,7 +241,7 @@ def _pojos(state: StateSignature) -> Iterator[tuple[str, PojoSerializer]]:
             yield from ((part, inner) for inner in walk(serializer) if isinstance(inner, PojoSerializer))
 
 
-def _findings(state: StateSignature, new: StateSignature, pojos: PojoContents, target: Target) -> Iterator[StateVerdict]:
+def _findings(state: StateSignature, new: StateSignature, pojos: PojoContents, target: RestoringJob) -> Iterator[StateVerdict]:
     required = [pojo for _, pojo in _pojos(new)]
     texts: Counter[str] = Counter()
     for (owner, field), count in pojos.nulls.items():

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from state_processor.applications.jobs.rules import Target, state_verdict
+from state_processor.applications.jobs.rules import RestoringJob, state_verdict
 from state_processor.applications.jobs.signature import UNKNOWN_WRITER, OperatorSignature, StateSignature
 from state_processor.applications.jobs.verdicts import Outcome
 from state_processor.backends.connectors.sink_state import states_of_sinks
@@ -68,7 +68,7 @@ def contradicts(old: OperatorSignature, new: OperatorSignature) -> bool:
     if before_writers and after_writers and before_writers != after_writers:
         return True
     before, after = living_states(old), living_states(new)
-    outcomes = (state_verdict(before[name], after[name], Target()).outcome for name in before.keys() & after.keys())
+    outcomes = (state_verdict(before[name], after[name], RestoringJob()).outcome for name in before.keys() & after.keys())
     return any(outcome in _CONTRADICTIONS for outcome in outcomes)
 
 
@@ -96,7 +96,7 @@ def has_names_of(old: OperatorSignature, new: OperatorSignature) -> bool:
 def shares_states(old: OperatorSignature, new: OperatorSignature) -> bool:
     """Return whether a state of an operator restores into another one."""
     before, after = living_states(old), living_states(new)
-    shared = (state_verdict(before[name], after[name], Target()) for name in before.keys() & after.keys())
+    shared = (state_verdict(before[name], after[name], RestoringJob()) for name in before.keys() & after.keys())
     return any(verdict.outcome not in _CONTRADICTIONS for verdict in shared)
 
 

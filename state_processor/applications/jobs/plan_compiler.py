@@ -139,7 +139,7 @@ def plan_from_sql(
     MissingFileError
         If a jar does not exist.
     """
-    distribution = Distribution.find(flink)
+    distribution = FlinkDistribution.find(flink)
     files = list(map(Path, jars))
     for file in files:
         if not file.is_file():
@@ -149,7 +149,7 @@ def plan_from_sql(
 
 
 def _compiled(
-    sql: str, distribution: Distribution, jars: Sequence[Path], options: Mapping[str, str], work: Path, timeout: float
+    sql: str, distribution: FlinkDistribution, jars: Sequence[Path], options: Mapping[str, str], work: Path, timeout: float
 ) -> str:
     plan, program = work / "plan.json", work / "CompilePlan.java"
     arguments: list[str] = []
@@ -222,14 +222,14 @@ def _reason(done: subprocess.CompletedProcess[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Distribution:
+class FlinkDistribution:
     """An installed Flink."""
 
     directory: Path  # the directory with ``lib``
     version: str
 
     @classmethod
-    def find(cls, flink: str | PathLike[str] | None) -> Distribution:
+    def find(cls, flink: str | PathLike[str] | None) -> FlinkDistribution:
         """Return the distribution in a directory, or the installed one."""
         requested = None if flink is None or _VERSION.fullmatch(str(flink)) is None else str(flink)
         directory = _installed() if flink is None or requested is not None else Path(flink)

@@ -16,7 +16,7 @@ from state_processor.applications.jobs.contents import NO_CONTENTS, Contents
 from state_processor.applications.jobs.field_changes import FieldChanges, field_changes
 from state_processor.applications.jobs.identity import takes_all
 from state_processor.applications.jobs.repair_steps import TARGET
-from state_processor.applications.jobs.rules import Target
+from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.signature import KEY, NAMESPACE, ROLES, VALUE, OperatorSignature, StateSignature
 from state_processor.applications.jobs.value_conversion import NO_EDITS, Edits
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
@@ -148,7 +148,7 @@ class Repairs:
     """The repairs for a snapshot and a job."""
 
     source: str  # the path of the snapshot
-    target: Target  # version and backend of the job that restores
+    target: RestoringJob  # version and backend of the job that restores
     job: str = "NEW"  # the path of the description of this job
     access: Sequence[str] = ()  # flags that open the snapshot
 

@@ -35,7 +35,7 @@ _PARTS: Final = {KEY: "key", NAMESPACE: "namespace", MAP_KEY: "key of the map", 
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RestoringJob:
     """The job that restores.
 
     ``flink`` and ``backend``: Flink version and state backend; ``None`` if unknown.
@@ -65,7 +65,7 @@ class Target:
         return (releases[0], releases[-1]) if releases else ()
 
 
-def state_verdict(old: StateSignature, new: StateSignature | None, target: Target) -> StateVerdict:
+def state_verdict(old: StateSignature, new: StateSignature | None, target: RestoringJob) -> StateVerdict:
     """Return the outcome for a state of the snapshot.
 
     ``old`` and ``new``: the state in the snapshot, and in the job; ``None`` if the job does not register it. ``target``: the job
@@ -84,7 +84,7 @@ def state_verdict(old: StateSignature, new: StateSignature | None, target: Targe
     return worst_of(old.name, verdicts)
 
 
-def _release_verdicts(state: StateSignature, target: Target) -> Iterator[StateVerdict]:
+def _release_verdicts(state: StateSignature, target: RestoringJob) -> Iterator[StateVerdict]:
     """Yield verdicts on serializers that the Flink of the new job does not read: those that no possible release reads."""
     notes_of_releases = [
         dict.fromkeys(state_obstacles(state.snapshots, state.kind, release, kryo=False)) for release in target.releases
@@ -114,7 +114,7 @@ def _other_kind(old: StateSignature, new: StateSignature) -> StateVerdict:
     return StateVerdict(old.name, outcome, text, cause=Cause.KIND)
 
 
-def _part_verdicts(part: str, old: StateSignature, new: StateSignature, target: Target) -> Iterator[StateVerdict]:
+def _part_verdicts(part: str, old: StateSignature, new: StateSignature, target: RestoringJob) -> Iterator[StateVerdict]:
     """Yield the verdicts on a part of a state."""
     written, required = old.snapshots.get(part), new.snapshots.get(part)
     if written is None or required is None:
@@ -144,7 +144,7 @@ def _part_verdicts(part: str, old: StateSignature, new: StateSignature, target: 
         yield from _unseen(part, old, serializer, target)
 
 
-def _unseen(part: str, old: StateSignature, serializer: TypeSerializer, target: Target) -> Iterator[StateVerdict]:
+def _unseen(part: str, old: StateSignature, serializer: TypeSerializer, target: RestoringJob) -> Iterator[StateVerdict]:
     """Yield the verdicts on parts of equal types that depend on code, or on the version of Kryo."""
     if target.changes_kryo:
         for inner in walk(serializer):
@@ -157,7 +157,7 @@ def _unseen(part: str, old: StateSignature, serializer: TypeSerializer, target: 
             yield StateVerdict(*(old.name, Outcome.UNKNOWN, unseen.reason), cause=unseen.cause, part=part, subject=unseen.subject)
 
 
-def _migration(part: str, old: StateSignature, change: str, target: Target) -> tuple[Outcome, str]:
+def _migration(part: str, old: StateSignature, change: str, target: RestoringJob) -> tuple[Outcome, str]:
     """Return the outcome for a part that has to be migrated."""
     if part == VALUE and old.is_keyed and not target.migrates:
         return Outcome.REFUSED, f"{change}: {_ASYNCHRONOUS}"
@@ -169,7 +169,7 @@ def _migration(part: str, old: StateSignature, change: str, target: Target) -> t
     return Outcome.REFUSED, f"{change}: Flink does not migrate this part of a state{backends}"
 
 
-def _changed_ttl(new: StateSignature, target: Target) -> tuple[Outcome, str]:
+def _changed_ttl(new: StateSignature, target: RestoringJob) -> tuple[Outcome, str]:
     change = "the new job adds time-to-live" if new.ttl else "the new job drops time-to-live"
     version = target.version
     since = ".".join(map(str, _FIRST_CHANGE_OF_TTL))

@@ -31,7 +31,7 @@ class DeltaTarget:
         self._table: Any = None
 
     def position(self) -> Position | None:
-        """Return the position of the last commit of this library, see :class:`~.targets.Target`."""
+        """Return the position of the last commit of this library, see :class:`~.targets.LakeTable`."""
         with self._errors():
             if not self._is_table():
                 return None

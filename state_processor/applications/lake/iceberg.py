@@ -49,7 +49,7 @@ class IcebergTarget:
         self._table: Any = None
 
     def position(self) -> Position | None:
-        """Return the position of the last commit of this library, see :class:`~.targets.Target`."""
+        """Return the position of the last commit of this library, see :class:`~.targets.LakeTable`."""
         with self._errors():
             if not self._catalog.table_exists(self._place):
                 return None

@@ -19,7 +19,7 @@ import pyarrow as pa
 from state_processor.applications.lake.delta import DeltaTarget
 from state_processor.applications.lake.iceberg import IcebergTarget
 from state_processor.applications.lake.parquet import ParquetTarget
-from state_processor.applications.lake.targets import Changes, ConflictError, Position, Target
+from state_processor.applications.lake.targets import Changes, ConflictError, LakeTable, Position
 from state_processor.backends.analysis.comparison import DELETE
 from state_processor.backends.files.ordered_threads import read_all
 from state_processor.backends.read.read_options import ReadOptions
@@ -53,7 +53,7 @@ from state_processor.types.durations import duration_ms
 from state_processor.types.identifier import OperatorIdentifier
 
 _SUFFIX: Final = ".parquet"
-_TARGETS: Final[Mapping[str, Callable[[str, Mapping[str, str]], Target]]] = {
+_TARGETS: Final[Mapping[str, Callable[[str, Mapping[str, str]], LakeTable]]] = {
     "delta": DeltaTarget,
     "iceberg": IcebergTarget,
     "parquet": ParquetTarget,
@@ -62,7 +62,7 @@ FORMATS: Final = tuple(_TARGETS)
 """The formats of tables."""
 
 
-def target_of(to: str | PathLike[str], format: str | None, options: Mapping[str, str]) -> Target:
+def target_of(to: str | PathLike[str], format: str | None, options: Mapping[str, str]) -> LakeTable:
     """Return the table for a place.
 
     ``to``: the directory or URL of a Delta table, the file or URL of Parquet, or the name of an Iceberg table. ``format``:
@@ -174,7 +174,7 @@ def sync(
 class TableSync:
     """A table that follows the checkpoints of a job."""
 
-    def __init__(self, series: CheckpointSeries, state: ChangedState, target: Target) -> None:
+    def __init__(self, series: CheckpointSeries, state: ChangedState, target: LakeTable) -> None:
         self._series = series
         self._state = state
         self._target = target

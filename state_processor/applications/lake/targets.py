@@ -76,7 +76,7 @@ class Changes:
         yield from self.upserts.to_batches()
 
 
-class Target(Protocol):
+class LakeTable(Protocol):
     """A table in a lake. Each of its commits is atomic, and records a position."""
 
     def position(self) -> Position | None:

@@ -174,7 +174,7 @@ StateRef = tuple[str, str]
 
 
 @dataclass
-class SnapshotContents:
+class SnapshotMeasures:
     """Measures of a snapshot.
 
     ``operators`` and ``states``: rows of the tables of metadata. Rows of states have ``entries`` and ``size_in_bytes`` if they
@@ -209,7 +209,7 @@ def contents(
     values: bool = True,
     keys: int = KEYS,
     history: str | PathLike[str] | None = None,
-) -> SnapshotContents:
+) -> SnapshotMeasures:
     """Measure a snapshot.
 
     ``path``: directory of the snapshot. ``access``: options of opening it. ``values``: whether to read state; otherwise only
@@ -218,7 +218,7 @@ def contents(
     checkpoint and ``values`` are read.
     """
     snapshot = access.open(path)
-    report = SnapshotContents(
+    report = SnapshotMeasures(
         snapshot.directory,
         _facts(snapshot),
         catalog.operators(snapshot).to_pylist(),
@@ -248,7 +248,7 @@ def contents(
 
 
 def _compare_snapshots(
-    snapshot: Snapshot, report: SnapshotContents, access: SnapshotAccess, history: str | PathLike[str] | None, values: bool
+    snapshot: Snapshot, report: SnapshotMeasures, access: SnapshotAccess, history: str | PathLike[str] | None, values: bool
 ) -> None:
     """Add the sizes in other snapshots."""
     if history is not None:
@@ -283,7 +283,7 @@ def _by_place(part: SizePart) -> Iterator[tuple[SizePart, pa.RecordBatch | State
         yield part, problem
 
 
-def _measure(snapshot: Snapshot, report: SnapshotContents) -> None:
+def _measure(snapshot: Snapshot, report: SnapshotMeasures) -> None:
     """Add entries and bytes of states, key groups and subtasks, for completely readable operators."""
     by_operator: dict[str, list[pa.RecordBatch]] = defaultdict(list)
     unread: set[str] = set()
@@ -314,7 +314,7 @@ def _measure(snapshot: Snapshot, report: SnapshotContents) -> None:
         report.subtasks[label] = Subtasks.of(operator.parallelism, operator.max_parallelism, columns)
 
 
-def _compare_keys(snapshot: Snapshot, report: SnapshotContents, keys: int) -> None:
+def _compare_keys(snapshot: Snapshot, report: SnapshotMeasures, keys: int) -> None:
     """Add the largest keys of operators with keyed state."""
     for operator in snapshot.metadata.operators:
         label = operator.label
@@ -324,7 +324,7 @@ def _compare_keys(snapshot: Snapshot, report: SnapshotContents, keys: int) -> No
                 report.keys[label] = LargestKeys.find(snapshot, operator, groups, keys)
 
 
-def _read_times(snapshot: Snapshot, report: SnapshotContents) -> None:
+def _read_times(snapshot: Snapshot, report: SnapshotMeasures) -> None:
     """Add the firing times of timers, and the times of the last access to values with time-to-live."""
     timed = [row for row in report.states if row["state_kind"] in TIMERS]
     operators = {row["operator_uid_hash"]: row["operator"] for row in timed}
@@ -353,7 +353,7 @@ def _times(reader: StateReader, by: str | None, column: str, threads: int | None
 
 
 @contextmanager
-def _noting(report: SnapshotContents) -> Iterator[None]:
+def _noting(report: SnapshotMeasures) -> Iterator[None]:
     """Record unreadable parts, and continue."""
     try:
         yield

@@ -12,7 +12,7 @@ import numpy as np
 
 from state_processor import __version__
 from state_processor.applications.report import charts
-from state_processor.applications.report.contents import LargestKeys, SnapshotContents
+from state_processor.applications.report.contents import LargestKeys, SnapshotMeasures
 from state_processor.applications.report.distribution import Distribution, Subtasks
 from state_processor.applications.report.style import STYLE
 from state_processor.backends.analysis.entry_sizes import ENTRIES, SIZE
@@ -28,7 +28,7 @@ _UNEVEN: Final = 1.5
 _LONGEST_KEY: Final = 200
 
 
-def findings(contents: SnapshotContents) -> Iterator[str]:
+def findings(contents: SnapshotMeasures) -> Iterator[str]:
     """Yield sentences about uids, growth, and about skew: the most bytes above a fair share come first.
 
     Skew is left out that costs nothing: key groups that are smaller than a subtask's share can be spread, and few keys leave key
@@ -176,7 +176,7 @@ _GROWTH_NOTE: Final = (
 _MIGRATION_COLUMNS: Final = {name: name for name in ("operator", "state", "kind", "outcome", "notes")}
 
 
-def page(contents: SnapshotContents) -> str:
+def page(contents: SnapshotMeasures) -> str:
     """Return the page, in HTML."""
     title = presentable(contents.path).rstrip("/")
     sections = (
@@ -223,7 +223,7 @@ def _section(title: str, *parts: str) -> str:
     return f"<section><h2>{escape(title)}</h2>{content}</section>" if content else ""
 
 
-def _facts(contents: SnapshotContents) -> str:
+def _facts(contents: SnapshotMeasures) -> str:
     facts = {name: size_text(value) if name == "size" else _fact(value) for name, value in contents.facts.items()}
     facts["snapshot stored"] = "unknown to the storage" if contents.stored is None else _time(contents.stored)
     facts["report made"] = _time(contents.reported)
@@ -238,7 +238,7 @@ def _time(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _findings(contents: SnapshotContents) -> str:
+def _findings(contents: SnapshotMeasures) -> str:
     items = "".join(f"<li>{_text(sentence)}</li>" for sentence in findings(contents))
     return f'<ul class="findings">{items}</ul>' if items else '<p class="note">Nothing stands out.</p>'
 
@@ -251,7 +251,7 @@ def _table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> str
     return f'<div class="scroll">{table}</div>' if rows else ""
 
 
-def _states(contents: SnapshotContents) -> Iterable[str]:
+def _states(contents: SnapshotMeasures) -> Iterable[str]:
     for operator, rows in groupby(contents.states, key=lambda row: row["operator"]):
         yield f"<h3>{_text(operator)}</h3>{_table(_STATE_COLUMNS, list(rows))}"
     if contents.key_groups:
@@ -261,7 +261,7 @@ def _states(contents: SnapshotContents) -> Iterable[str]:
         )
 
 
-def _key_groups(contents: SnapshotContents) -> Iterable[str]:
+def _key_groups(contents: SnapshotMeasures) -> Iterable[str]:
     for operator, groups in contents.key_groups.items():
         if groups.total:
             largest = f"key group {count_text(groups.largest)} has {size_text(groups.most)}"
@@ -272,7 +272,7 @@ def _key_groups(contents: SnapshotContents) -> Iterable[str]:
             )
 
 
-def _subtasks(contents: SnapshotContents) -> Iterable[str]:
+def _subtasks(contents: SnapshotMeasures) -> Iterable[str]:
     for operator, subtasks in contents.subtasks.items():
         number = len(subtasks.key_groups)
         if subtasks.sizes.total:
@@ -292,14 +292,14 @@ def _subtask(subtasks: Subtasks, number: int) -> dict[str, Any]:
     return {"subtask": number, "multiple": round(sizes.multiple(number), 1), **values}
 
 
-def _keys(contents: SnapshotContents) -> Iterable[str]:
+def _keys(contents: SnapshotMeasures) -> Iterable[str]:
     for operator, keys in contents.keys.items():
         groups = contents.key_groups[operator]
         rows = [{**row, "key": key_text(row["key"]), "share": share_text(row[SIZE] / groups.total)} for row in keys.rows]
         yield f'<h3>{_text(operator)}</h3>{_table(_KEY_COLUMNS, rows)}<p class="note">{compared_text(keys, groups)}</p>'
 
 
-def _timers(contents: SnapshotContents) -> Iterable[str]:
+def _timers(contents: SnapshotMeasures) -> Iterable[str]:
     charts_ = []
     for (operator, domain), times in contents.timers.items():
         notes = [f"{count_text(times.total)} timers"]
@@ -311,7 +311,7 @@ def _timers(contents: SnapshotContents) -> Iterable[str]:
         yield f'<div class="charts">{"".join(charts_)}</div><p class="note">Times are in UTC.</p>'
 
 
-def _ages(contents: SnapshotContents) -> Iterable[str]:
+def _ages(contents: SnapshotMeasures) -> Iterable[str]:
     as_of = max((times.last for times in contents.accesses.values()), default=0)
     charts_ = [
         f"<div><h3>{_text(operator)}, {_text(state)}</h3>{charts.ages(times, as_of)}"
@@ -323,7 +323,7 @@ def _ages(contents: SnapshotContents) -> Iterable[str]:
         yield f'<div class="charts">{"".join(charts_)}</div><p class="note">{since}</p>'
 
 
-def _over_time(contents: SnapshotContents) -> Iterable[str]:
+def _over_time(contents: SnapshotMeasures) -> Iterable[str]:
     over_time = contents.over_time
     if over_time is None or not over_time.sizes:
         return
@@ -341,7 +341,7 @@ def _over_time(contents: SnapshotContents) -> Iterable[str]:
     yield f'<p class="note">Snapshots in {_text(over_time.directory)}. {escape(_GROWTH_NOTE)}</p>'
 
 
-def _restoring(contents: SnapshotContents) -> Iterable[str]:
+def _restoring(contents: SnapshotMeasures) -> Iterable[str]:
     for said in contents.restoring:
         kind = ' class="bad"' if said.is_bad else ""
         yield f"<p{kind}>{_text(said.text)}</p>"

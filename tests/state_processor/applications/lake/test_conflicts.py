@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from state_processor.applications.lake.sync import target_of
-from state_processor.applications.lake.targets import Changes, ConflictError, Position, Target
+from state_processor.applications.lake.targets import Changes, ConflictError, LakeTable, Position
 from state_processor.read.checkpoint_series import Checkpoint
 from tests.state_processor.written_checkpoints import JOB, UID, rows, take
 
@@ -32,25 +32,25 @@ def batch(value: int) -> pa.RecordBatch:
     return pa.record_batch([["amelia"], [value]], schema=SCHEMA)
 
 
-def tables(kind: str, directory: Path) -> Callable[[], Target]:
+def tables(kind: str, directory: Path) -> Callable[[], LakeTable]:
     """Return what opens a table, as each process does."""
     catalog = {"uri": f"sqlite:///{directory}/catalog.db", "warehouse": directory.as_uri()} if kind == "iceberg" else {}
     place = {"delta": str(directory / "table"), "iceberg": "lake.table", "parquet": str(directory / "table.parquet")}[kind]
     return lambda: target_of(place, kind, catalog)
 
 
-def replaced(target: Target, value: int) -> None:
+def replaced(target: LakeTable, value: int) -> None:
     target.replace(SCHEMA, iter([batch(value)]), position(value))
 
 
-def applied(target: Target, value: int) -> None:
+def applied(target: LakeTable, value: int) -> None:
     changes = Changes(pa.Table.from_batches([batch(value)]), pa.chunked_array([[False]]), ["key"])
     target.apply(changes, position(value))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("commit", [replaced, applied])
-def test_a_commit_after_another_process(kind: str, commit: Callable[[Target, int], None], tmp_path: Path) -> None:
+def test_a_commit_after_another_process(kind: str, commit: Callable[[LakeTable, int], None], tmp_path: Path) -> None:
     opened = tables(kind, tmp_path)
     first, second = opened(), opened()
     first.position()

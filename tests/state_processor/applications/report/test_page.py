@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
-from state_processor.applications.report.contents import LargestKeys, SnapshotContents, contents
+from state_processor.applications.report.contents import LargestKeys, SnapshotMeasures, contents
 from state_processor.applications.report.distribution import Distribution, Subtasks
 from state_processor.applications.report.page import findings, page, share_text
 from state_processor.applications.report.restoring import Restoring
@@ -106,7 +106,7 @@ def test_findings_of_uneven_operators() -> None:
     subtasks = Subtasks(Distribution(np.array([3, 0, 1500])), *(np.array(n) for n in ([1, 0, 2000], [3, 3, 2], [1, 0, 1])))
     groups = Distribution(np.array([3, 0, 0, 0, 0, 0, 0, 1500]))
     keys = LargestKeys([{"key": "k" * 500, "entries": 2000, "size_in_bytes": 1400}], 1, 1500 / 1503, 3)
-    found = SnapshotContents(
+    found = SnapshotMeasures(
         "/snapshot", {}, [], [], None, datetime(2026, 1, 2, tzinfo=UTC), ("a", "b"), {"orders": groups}, {"orders": subtasks},
         {"orders": keys},
     )  # fmt: skip
@@ -133,7 +133,7 @@ def test_skew_that_costs_most_is_the_first_finding_and_even_operators_have_none(
     subtasks = {
         name: Subtasks(Distribution(one.sizes.reshape(2, 2).sum(axis=1)), filled, owned, filled) for name, one in groups.items()
     }
-    found = SnapshotContents("/s", {}, [], [], None, datetime(2026, 1, 2, tzinfo=UTC), (), groups, subtasks, {})
+    found = SnapshotMeasures("/s", {}, [], [], None, datetime(2026, 1, 2, tzinfo=UTC), (), groups, subtasks, {})
     assert [sentence.partition(";")[0] for sentence in findings(found)] == [
         "large: 2 of 4 key groups are empty",
         "large: none of 2 subtasks is empty",
@@ -163,7 +163,7 @@ def test_numbers_have_separators_of_thousands() -> None:
     state = {"operator": "a", "state_name": "s", "entries": many, "size_in_bytes": 1000}
     place, uids = ("a", "s"), tuple(f"u{n:02}" for n in range(1500))
     made = page(
-        SnapshotContents(
+        SnapshotMeasures(
             "/snapshot", {"operators": 1234, "size": 1 << 60}, [operator], [state], None, datetime(1, 1, 1, tzinfo=UTC), uids,
             {"a": sizes}, {"a": Subtasks(sizes, counts, counts, counts)},
             {"a": LargestKeys([{"key": "k", "entries": many, "size_in_bytes": many}], 1000, 0.5, 1000)},
@@ -225,7 +225,7 @@ def test_text_of_the_snapshot_is_no_markup() -> None:
     groups = Distribution(np.array([1, 2]))
     keys = LargestKeys([{"key": HOSTILE, "entries": 1, "size_in_bytes": 2}], 2, 1.0, 0)
     made = page(
-        SnapshotContents(
+        SnapshotMeasures(
             f"s3://user:secret@bucket/{HOSTILE}", facts, [names], [state], None, datetime(2026, 1, 2, tzinfo=UTC), (HOSTILE,),
             {HOSTILE: groups}, {HOSTILE: Subtasks(groups, *(3 * [np.array([1, 2])]))}, {HOSTILE: keys}, {place: histogram},
             {place: histogram}, migration, [Restoring(HOSTILE)], [HOSTILE],
