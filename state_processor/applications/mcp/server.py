@@ -18,7 +18,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 import state_processor as sp
-from state_processor.applications.serving import answers
+from state_processor.applications.serving import browsing
 from state_processor.applications.serving.browsing import Browsing, Read, browsable
 from state_processor.applications.serving.following import Followed, ServedSnapshot
 from state_processor.applications.serving.limits import Limits, Workers
@@ -74,11 +74,11 @@ class Tools:
 
     async def operators(self, snapshot: SnapshotPath = None) -> Answer:
         """List the operators of a snapshot: uid, hash, name, parallelism, max parallelism and size."""
-        return await self._ask(snapshot, answers.operators)
+        return await self._ask(snapshot, browsing.operators)
 
     async def states(self, uid: Uid, snapshot: SnapshotPath = None) -> Answer:
         """List the states of an operator: name, kind, types of keys and values, time-to-live, and what can't be read and why."""
-        return await self._ask(snapshot, lambda served: answers.states(served, uid))
+        return await self._ask(snapshot, lambda served: browsing.states(served, uid))
 
     async def sample(
         self,
