@@ -35,7 +35,7 @@ OURS = (
         ".evolution.resolution",
         ".table.rowdata",
     ),
-    *(".types.flink_types", ".changelog", ".raw_timers_source", ".checkpoint_pointers", ".key_contents", ".object_parser"),
+    *(".types.flink_types", ".changelog", ".raw_timers", ".checkpoint_order", ".key_contents", ".object_parser"),
 )
 """Parts of the names of our modules that a small read does not use."""
 
