@@ -84,13 +84,7 @@ class LeafSerializer(TypeSerializer):
 
 
 class DescribedSerializer(LeafSerializer):
-    """A serializer that keeps the snapshot that it was restored from.
-
-    Parameters
-    ----------
-    described
-        The snapshot.
-    """
+    """A serializer that keeps the snapshot that it was restored from."""
 
     def __init__(self, described: TypeSerializerSnapshot) -> None:
         self.described = described
@@ -197,7 +191,7 @@ class TypeSerializerSnapshot(ABC):
 class SimpleTypeSerializerSnapshot(TypeSerializerSnapshot):
     """Snapshot of a serializer without configuration (Flink: ``SimpleTypeSerializerSnapshot``).
 
-    Subclasses set :attr:`serializer`. Version 2 (Flink 1.7) repeats the serializer's class name, version 3 has no payload.
+    Subclasses set :attr:`serializer`. Version 2 (Flink 1.7) repeats the serializer's class name, version 3 is without payload.
     """
 
     versions = (2, 3)

@@ -40,13 +40,7 @@ def to_int(whole: Decimal) -> int:
 
 
 def to_unscaled_and_scale(number: Decimal) -> tuple[int, int]:
-    """Return the two numbers that form a ``BigDecimal``.
-
-    Raises
-    ------
-    ValueError
-        If the number is not finite, or its scale does not fit a Java int.
-    """
+    """Return the two numbers that form a ``BigDecimal``."""
     sign, digits, exponent = number.as_tuple()
     if not isinstance(exponent, int):
         raise ValueError(f"{number} can't be a BigDecimal: Java supports neither infinity nor NaN there")

@@ -33,16 +33,9 @@ _OPTIONAL: Final = b"optional"
 class ColumnType(pa.ExtensionType):  # type: ignore[misc]
     """A type inside the description of a column; :func:`plain` returns the type without descriptions.
 
-    Parameters
-    ----------
-    arrow
-        The type of the values.
-    domain
-        The values, if they are not all values of ``arrow``.
-    declares_nanos
-        Whether the type of the values has nanoseconds. The microseconds of ``arrow`` may not hold them.
-    can_have_nanos
-        Whether values can have nanoseconds, also if the type does not declare them.
+    ``arrow``: the type of the values. ``domain``: the values, if they are not all values of ``arrow``. ``declares_nanos``:
+    whether the type of the values has nanoseconds. The microseconds of ``arrow`` may not hold them. ``can_have_nanos``: whether
+    values can have nanoseconds, also if the type does not declare them.
     """
 
     def __init__(

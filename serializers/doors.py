@@ -94,12 +94,7 @@ def flag_name(argument: str) -> str:
 def spelled(argument: str, *value: Any) -> str:
     """Return the name of an option in the spelling of the user's door.
 
-    Parameters
-    ----------
-    argument
-        The keyword argument.
-    *value
-        A value to show with the name: text, a boolean, a list or a mapping.
+    ``argument``: the keyword argument. ``*value``: a value to show with the name: text, a boolean, a list or a mapping.
     """
     door = _DOOR.get()
     if door is Door.COMMAND_LINE:
@@ -121,10 +116,7 @@ def read_with(kind: str) -> str:
 def registering(call: str) -> str:
     """Return the user's way to call a function of this library that registers something.
 
-    Parameters
-    ----------
-    call
-        The call in Python, such as ``register_kryo_class('com.acme.Money', …)``.
+    ``call``: the call in Python, such as ``register_kryo_class('com.acme.Money', …)``.
     """
     return code_or_text(call, f"{call} in a module that {spelled('serializers')} names")
 

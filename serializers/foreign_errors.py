@@ -58,15 +58,9 @@ def third_party_errors(
 ) -> Iterator[None]:
     """Convert errors of users' serializers and snapshots in the block to ``kind``; other errors pass.
 
-    Parameters
-    ----------
-    context
-        Operator and state, for the message. A function is called only if an error occurs.
-    kind
-        The class of the error.
-    parts
-        Serializers that the block uses. If an error occurs in this package, for example for a value of the wrong type, it is
-        attributed to the first of them that is defined outside this package.
+    ``context``: operator and state, for the message. A function is called only if an error occurs. ``kind``: the class of the
+    error. ``parts``: serializers that the block uses. If an error occurs in this package, for example for a value of the wrong
+    type, it is attributed to the first of them that is defined outside this package.
     """
     try:
         yield

@@ -22,24 +22,14 @@ NEWEST_FLINK: Final = "2.3"
 
 @dataclass(frozen=True, slots=True)
 class FormatVersions:
-    """Versions of one structure.
+    """Versions of one structure."""
 
-    Parameters
-    ----------
-    what
-        The name of the structure in messages.
-    since
-        The supported versions, each with the first Flink that wrote it; without it for structures of users.
-    advice
-        Advice for a version that is older than all of these.
-    writer
-        What writes the structure: Flink, or the library whose versions are in ``since``.
-    """
-
-    what: str
+    what: str  # the name of the structure in messages
+    # the supported versions, each with the first Flink that wrote it; without it for structures of users
     since: Mapping[int, str]
+    # advice for a version that is older than all of these
     advice: str = "restore it with that Flink or the next one, and take a new savepoint"
-    writer: str = FLINK
+    writer: str = FLINK  # what writes the structure: Flink, or the library whose versions are in ``since``
 
     def check(
         self,
@@ -51,21 +41,8 @@ class FormatVersions:
     ) -> None:
         """Refuse an unknown version.
 
-        Parameters
-        ----------
-        version
-            The version in the bytes.
-        source, offset
-            Where the version was read.
-        flink_major
-            The major version of the Flink that wrote the snapshot, if known.
-        error
-            The class of the error.
-
-        Raises
-        ------
-        UnsupportedFormatError
-            If the version is unknown. The message names the Flink that probably wrote it.
+        ``version``: the version in the bytes. ``source`` and ``offset``: where the version was read. ``flink_major``: the major
+        version of the Flink that wrote the snapshot, if known. ``error``: the class of the error.
         """
         if version not in self.since:
             problem = f"{source}, offset {offset}: version {version} of {self.what} is not known"

@@ -264,13 +264,7 @@ def decode_modified_utf8(raw: bytes) -> str:
 
 
 def decode_name(raw: bytes) -> str:
-    """Decode modified UTF-8 for a column, a path or a message, none of which can hold an unpaired surrogate.
-
-    Raises
-    ------
-    UnicodeError
-        If it is not modified UTF-8, or has such a surrogate.
-    """
+    """Decode modified UTF-8 for a column, a path or a message, none of which can hold an unpaired surrogate."""
     text = decode_modified_utf8(raw)
     text.encode()
     return text

@@ -8,14 +8,7 @@ from typing import Any
 
 
 def parse_json(text: str) -> Any:
-    """Return the value of a JSON text.
-
-    Raises
-    ------
-    ValueError
-        If it is not JSON, is nested too deeply, has a name twice in an object, or a number that does not fit a double: Python
-        would take the last value, and make the number infinite.
-    """
+    """Return the value of a JSON text."""
     try:
         return json.loads(text, parse_float=_finite, object_pairs_hook=_distinct)
     except RecursionError:

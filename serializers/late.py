@@ -25,19 +25,8 @@ _DISTRIBUTIONS: Final = {"google": "protobuf", "yaml": "pyyaml"}
 def require(module: str, extra: str, what: str) -> Any:
     """Import a module of a package that an extra installs.
 
-    Parameters
-    ----------
-    module
-        The module; the first part of its name is the name of the package.
-    extra
-        The extra.
-    what
-        What needs the package, in the plural, for the message.
-
-    Raises
-    ------
-    OptionError
-        If the package is not installed.
+    ``module``: the module; the first part of its name is the name of the package. ``what``: what needs the package, in the
+    plural, for the message.
     """
     with requirement(extra, what, module.partition(".")[0]):
         return import_module(module)
@@ -47,19 +36,7 @@ def require(module: str, extra: str, what: str) -> Any:
 def requirement(extra: str, what: str, *packages: str) -> Iterator[None]:
     """Name the extra in the error if an import of one of its packages fails.
 
-    Parameters
-    ----------
-    extra
-        The extra.
-    what
-        What needs the package, in the plural, for the message.
-    *packages
-        The packages, as they are imported.
-
-    Raises
-    ------
-    OptionError
-        If a package is not installed.
+    ``what``: what needs the package, in the plural, for the message. ``*packages``: the packages, as they are imported.
     """
     try:
         yield
@@ -72,14 +49,9 @@ def requirement(extra: str, what: str, *packages: str) -> Iterator[None]:
 
 
 def imported_class(module: str, name: str) -> Any:
-    """Return a class for :func:`isinstance`; no class if its module is not imported, because it has no objects then.
+    """Return a class for :func:`isinstance`; no class if its module is not imported, because it is without objects then.
 
-    Parameters
-    ----------
-    module
-        The module in this package.
-    name
-        The class.
+    ``module``: the module in this package.
     """
     loaded = sys.modules.get(f"state_processor.serializers.{module}")
     return () if loaded is None else getattr(loaded, name)
@@ -88,10 +60,7 @@ def imported_class(module: str, name: str) -> Any:
 class LateModule(ModuleType):
     """A module that is imported when one of its attributes is first looked up.
 
-    Parameters
-    ----------
-    name
-        The full name of the module.
+    ``name``: the full name of the module.
     """
 
     def __getattr__(self, name: str) -> Any:

@@ -48,12 +48,8 @@ def moved(path: str, outer: str, new: str) -> str:
 def field_names(count: int, prefix: str = "f", first: int = 0) -> tuple[str, ...]:
     """Return the names of fields without names: ``f0``, ``f1``, … in tuples and rows.
 
-    Parameters
-    ----------
-    count
-        The number of fields.
-    prefix, first
-        The letter and the first number: ``_`` and 1 in case classes of Scala.
+    ``count``: the number of fields. ``prefix`` and ``first``: the letter and the first number: ``_`` and 1 in case classes of
+    Scala.
     """
     return tuple(f"{prefix}{i}" for i in range(first, first + count))
 
@@ -61,9 +57,6 @@ def field_names(count: int, prefix: str = "f", first: int = 0) -> tuple[str, ...
 def default_names(count: int) -> tuple[str, ...]:
     """Return the names of children that their type does not name.
 
-    Parameters
-    ----------
-    count
-        The number of children.
+    ``count``: the number of children.
     """
     return ("",) if count == 1 else tuple(map(str, range(count)))

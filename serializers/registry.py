@@ -127,13 +127,7 @@ def register_snapshot(class_name: str, snapshot: SnapshotReader) -> None:
 
 
 def provide_snapshots(names: Iterable[str], snapshot: SnapshotReader) -> None:
-    """Add the reader of one of Flink's own snapshot classes, under all names that Flink has given it.
-
-    Raises
-    ------
-    LookupError
-        If a class is not in the table of versions.
-    """
+    """Add the reader of one of Flink's own snapshot classes, under all names that Flink has given it."""
     for name in names:
         if name not in SNAPSHOT_VERSIONS:
             raise LookupError(f"{name}: its versions are not declared; add them to serializers/snapshot_versions.py")
@@ -141,13 +135,7 @@ def provide_snapshots(names: Iterable[str], snapshot: SnapshotReader) -> None:
 
 
 def find_snapshot_class(class_name: str, version: int, source: DataInput, offset: int) -> SnapshotReader:
-    """Return the reader of a snapshot class.
-
-    Raises
-    ------
-    UnknownSerializerError
-        If the class or the version is unknown. Snapshots do not store their length, so later bytes can't be read.
-    """
+    """Return the reader of a snapshot class."""
     _load_entry_points()
     users = current_registrations().snapshots.get(class_name)
     reader = users or _of_flink(class_name)
@@ -171,13 +159,7 @@ def find_snapshot_class(class_name: str, version: int, source: DataInput, offset
 
 
 def check_outer_version(class_name: str, snapshot: SnapshotReader, version: int, source: DataInput, offset: int) -> None:
-    """Refuse the outer part of a composite snapshot if its version is unknown.
-
-    Raises
-    ------
-    UnknownSerializerError
-        If it is unknown.
-    """
+    """Refuse the outer part of a composite snapshot if its version is unknown."""
     if class_name in current_registrations().snapshots or class_name not in SNAPSHOT_VERSIONS:
         _check(_declared(f"{class_name}, outer part", snapshot, "outer_versions"), version, source, offset)
     else:

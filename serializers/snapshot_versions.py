@@ -24,17 +24,10 @@ FLINKX: Final = "org.apache.flinkx.api.serializer."
 
 @dataclass(frozen=True, slots=True)
 class SnapshotVersions:
-    """Versions of one snapshot class.
+    """Versions of one snapshot class."""
 
-    Parameters
-    ----------
-    own
-        Versions of the class, stored after its name.
-    outer
-        Versions of the outer part of a composite snapshot, stored before the nested ones; ``None`` for other snapshots.
-    """
-
-    own: FormatVersions
+    own: FormatVersions  # versions of the class, stored after its name
+    # versions of the outer part of a composite snapshot, stored before the nested ones; ``None`` for other snapshots
     outer: FormatVersions | None = None
 
 

@@ -35,13 +35,7 @@ MOST_ZEROS: Final = 10_000
 
 
 def to_number(value: Any) -> Decimal:
-    """Return a number from its text, or from a whole or decimal number.
-
-    Raises
-    ------
-    ValueError
-        If it is not a number. A floating number is refused, because it rarely equals the number in its text.
-    """
+    """Return a number from its text, or from a whole or decimal number."""
     if isinstance(value, str):
         if NUMBER.fullmatch(value) is None:
             raise ValueError(f"expected a decimal number in digits, like -1.50 or 1E+2, found {shown(value)!r}")
@@ -56,13 +50,7 @@ def to_number(value: Any) -> Decimal:
 
 
 def to_whole_number(value: Any) -> int:
-    """Return a whole number from its text, or from a number that is whole.
-
-    Raises
-    ------
-    ValueError
-        If it is not a whole number, or its exponent adds too many zeros.
-    """
+    """Return a whole number from its text, or from a number that is whole."""
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)
     number = to_number(value)

@@ -45,15 +45,8 @@ def walk(tree: T) -> Iterator[T]:
 def fold(tree: T, function: Callable[[str, T, Callable[[T], list[R]]], R], path: str = "") -> R:
     """Return the result of a function for a tree, computed from the results for its children.
 
-    Parameters
-    ----------
-    tree
-        The tree.
-    function
-        Called with the path of a part, the part, and a function that returns the results for the children of a part at this
-        path. The children are visited only if the function calls it.
-    path
-        The path of the whole tree.
+    ``function``: called with the path of a part, the part, and a function that returns the results for the children of a part at
+    this path. The children are visited only if the function calls it. ``path``: the path of the whole tree.
     """
 
     def folded(path: str, part: T) -> R:
@@ -65,15 +58,8 @@ def fold(tree: T, function: Callable[[str, T, Callable[[T], list[R]]], R], path:
 def transform_with_path(tree: T, function: Callable[[str, T], T], path: str = "") -> T:
     """Return a tree with some parts replaced; the same object if nothing changes.
 
-    Parameters
-    ----------
-    tree
-        The tree.
-    function
-        Called with the path of a part and the part, and then with the children of the result, in the order of :func:`walk`. It
-        returns the part to keep it.
-    path
-        The path of the whole tree.
+    ``function``: called with the path of a part and the part, and then with the children of the result, in the order of
+    :func:`walk`. It returns the part to keep it. ``path``: the path of the whole tree.
     """
 
     def transformed(path: str, part: T, inner: Callable[[T], list[T]]) -> T:
@@ -92,13 +78,8 @@ def with_changed_children(tree: T, children: Sequence[Any]) -> T:
 def zip_types(first: T, second: T, function: Callable[[T, T], T | None]) -> T:
     """Return a tree that is made of the parts at the same places in two trees.
 
-    Parameters
-    ----------
-    one, other
-        The trees.
-    function
-        Called with a pair of parts, outer ones first. Returns the part for this place, or ``None`` for the first one with the
-        results for the pairs of children. If the numbers of children differ, the first part stays.
+    ``function``: called with a pair of parts, outer ones first. Returns the part for this place, or ``None`` for the first one
+    with the results for the pairs of children. If the numbers of children differ, the first part stays.
     """
     result = function(first, second)
     if result is not None:
@@ -110,13 +91,7 @@ def zip_types(first: T, second: T, function: Callable[[T, T], T | None]) -> T:
 
 
 def within_limits(serializer: S) -> S:
-    """Return a built serializer, unless it is nested too deeply.
-
-    Raises
-    ------
-    OptionError
-        If it has more than :data:`MOST_LEVELS` levels.
-    """
+    """Return a built serializer, unless it is nested too deeply."""
     if _height(serializer, {}) > MOST_LEVELS:
         raise OptionError(f"a type is nested more than {MOST_LEVELS} levels deep; use a type with fewer levels")
     return serializer
@@ -134,12 +109,7 @@ def outermost_of(kind: type[S] | tuple[type[S], ...], *parts: Any) -> list[S]:
 
     The order is the same in two serializers of one snapshot. A serializer that occurs several times is returned several times.
 
-    Parameters
-    ----------
-    kind
-        The class or classes.
-    parts
-        Serializers, ``None``, and tuples and dataclasses of them.
+    ``parts``: serializers, ``None``, and tuples and dataclasses of them.
     """
 
     def found(_: str, part: Codec, inner: Callable[[Codec], list[list[S]]]) -> list[S]:
@@ -151,13 +121,8 @@ def outermost_of(kind: type[S] | tuple[type[S], ...], *parts: Any) -> list[S]:
 def transform(part: P, function: Callable[[Codec], Codec]) -> P:
     """Return a serializer with some nested serializers replaced; the same object if nothing changes.
 
-    Parameters
-    ----------
-    part
-        A serializer or ``None``, or a dataclass of them.
-    function
-        Called with the serializer and then with the children of the result, in the order of :func:`walk`. It returns its
-        argument to keep it.
+    ``part``: a serializer or ``None``, or a dataclass of them. ``function``: called with the serializer and then with the
+    children of the result, in the order of :func:`walk`. It returns its argument to keep it.
     """
     if isinstance(part, Codec):
         return cast(P, transform_with_path(cast(Codec, part), lambda _, inner_part: function(inner_part)))

@@ -36,49 +36,25 @@ class SnapshotReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CaseClass:
-    """What a snapshot of a case class does not tell.
+    """What a snapshot of a case class does not tell."""
 
-    Parameters
-    ----------
-    names
-        The names of its fields.
-    counted
-        Whether the number of fields is written before them; ``None`` for the default.
-    """
-
-    names: tuple[str, ...] | None = None
-    counted: bool | None = None
+    names: tuple[str, ...] | None = None  # the names of its fields
+    counted: bool | None = None  # whether the number of fields is written before them; ``None`` for the default
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Registrations:
-    """Descriptions by Java class name.
+    """Descriptions by Java class name."""
 
-    Parameters
-    ----------
-    snapshots
-        Readers of serializer snapshots.
-    kryo_classes
-        Classes serialized by Kryo.
-    pojo_subclasses
-        Subclasses that snapshots of POJOs omit, by class and by their own name: the serializers of their additional fields.
-    primitive_fields
-        The names of the fields of a POJO that are primitive.
-    connectors
-        Connectors of sources and sinks, by kind and name.
-    value_classes
-        Serializers of classes that write themselves.
-    case_classes
-        Names and form of case classes of flink-scala-api.
-    """
-
-    snapshots: Mapping[str, SnapshotReader] = field(default_factory=dict)
-    kryo_classes: Mapping[str, KryoClass] = field(default_factory=dict)
+    snapshots: Mapping[str, SnapshotReader] = field(default_factory=dict)  # readers of serializer snapshots
+    kryo_classes: Mapping[str, KryoClass] = field(default_factory=dict)  # classes serialized by Kryo
+    # subclasses that snapshots of POJOs omit, by class and by their own name: the serializers of their additional fields
     pojo_subclasses: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    # the names of the fields of a POJO that are primitive
     primitive_fields: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    connectors: Mapping[str, Any] = field(default_factory=dict)
-    value_classes: Mapping[str, Any] = field(default_factory=dict)
-    case_classes: Mapping[str, CaseClass] = field(default_factory=dict)
+    connectors: Mapping[str, Any] = field(default_factory=dict)  # connectors of sources and sinks, by kind and name
+    value_classes: Mapping[str, Any] = field(default_factory=dict)  # serializers of classes that write themselves
+    case_classes: Mapping[str, CaseClass] = field(default_factory=dict)  # names and form of case classes of flink-scala-api
 
     def __bool__(self) -> bool:
         return any(self.content)
@@ -100,13 +76,7 @@ class Registrations:
         return replace(self, kryo_classes=_with(self.kryo_classes, described.name, described))
 
     def with_pojo_subclass(self, parent: str, class_name: str, fields: Mapping[str, Any]) -> Registrations:
-        """Return a copy with a subclass of a POJO.
-
-        Raises
-        ------
-        OptionError
-            If the parent is described as a subclass of the class.
-        """
+        """Return a copy with a subclass of a POJO."""
         if parent in self._below(class_name):
             raise OptionError(f"{parent} was described as a subclass of {class_name}, so the reverse can't be true as well")
         subclasses = _with(self.pojo_subclasses.get(parent, {}), class_name, dict(fields))

@@ -35,14 +35,8 @@ _Keys: TypeAlias = dict[int, set[bytes]]
 class ChangelogChanges:
     """Finds the keys of a state that may differ, and restricts both sources to them.
 
-    Parameters
-    ----------
-    sources
-        The state in both snapshots.
-    state
-        The state. It has the same types in both snapshots.
-    tally
-        Counts the bytes that are read.
+    ``sources``: the state in both snapshots. ``state``: the state. It has the same types in both snapshots. ``tally``: counts the
+    bytes that are read.
     """
 
     def __init__(self, sources: Sources, state: KeyedDescription, tally: BytesRead) -> None:

@@ -23,10 +23,7 @@ MIXED: Final = "mixed"
 class BytesRead:
     """Counts the bytes that a comparison of a state reads.
 
-    Attributes
-    ----------
-    read
-        Bytes that were read so far.
+    ``read``: bytes that were read so far.
     """
 
     def __init__(self) -> None:

@@ -38,14 +38,8 @@ def _print(data, table, prints):  # type: ignore[no-untyped-def]
 class StateEntries:
     """The entries of one state of one handle in some key groups.
 
-    Parameters
-    ----------
-    source, state
-        The keyed state of the handle, and the state in its header.
-    subtask, key_groups, max_parallelism
-        The subtask of the handle, the key groups, and the max parallelism of the operator.
-    size
-        Estimated bytes of the part of the handle with these key groups, other states included.
+    ``source`` and ``state``: the keyed state of the handle, and the state in its header. ``subtask``, ``key_groups`` and
+    ``max_parallelism``: the subtask of the handle, the key groups, and the max parallelism of the operator.
     """
 
     source: KeyedStateSource
@@ -53,7 +47,7 @@ class StateEntries:
     subtask: int
     key_groups: h.KeyGroupRange
     max_parallelism: int
-    size: int = 0
+    size: int = 0  # estimated bytes of the part of the handle with these key groups, other states included
 
     def runs(self) -> list[EntryRun]:
         """Return the entries as runs; all entries of a run have the same layout."""
@@ -74,21 +68,12 @@ class StateEntries:
 
 @dataclass(frozen=True, slots=True)
 class EntryBytes:
-    """Entries of one state of one handle as bytes in memory: the identity and the value of each.
+    """Entries of one state of one handle as bytes in memory: the identity and the value of each."""
 
-    Parameters
-    ----------
-    origin
-        Source of the entries.
-    buffer, entries
-        The entries.
-    layout
-        The layout of entries without lengths, such as entries of heap files; ``None`` for framed entries.
-    """
-
-    origin: StateEntries
+    origin: StateEntries  # source of the entries
     buffer: Buffer
     entries: Entries
+    # the layout of entries without lengths, such as entries of heap files; ``None`` for framed entries
     layout: LayoutOf | None = None
 
     @classmethod

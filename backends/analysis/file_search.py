@@ -36,21 +36,12 @@ _HEAD: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Bytes of a snapshot.
+    """Bytes of a snapshot."""
 
-    Parameters
-    ----------
-    operator
-        The operator of the bytes; ``None`` for ``_metadata``: this file contains inline state of all operators.
-    file
-        Description of the file, or of the part of the file.
-    parts
-        Returns the stored bytes, and the decompressed bytes, in parts.
-    """
-
+    # the operator of the bytes; ``None`` for ``_metadata``: this file contains inline state of all operators
     operator: OperatorState | None
-    file: str
-    parts: Callable[[], Iterable[Bytes]]
+    file: str  # description of the file, or of the part of the file
+    parts: Callable[[], Iterable[Bytes]]  # returns the stored bytes, and the decompressed bytes, in parts
 
 
 def contents(
@@ -60,14 +51,8 @@ def contents(
 
     A file that several handles share is read once. Tables of RocksDB and ForSt are yielded twice: stored, and decompressed.
 
-    Parameters
-    ----------
-    snapshot
-        The snapshot.
-    operators
-        Limits the contents to the files and the inline state of these operators, without ``_metadata``.
-    skipped
-        Files that are left out.
+    ``operators``: limits the contents to the files and the inline state of these operators, without ``_metadata``. ``skipped``:
+    files that are left out.
     """
     if operators is None:
         path = str(Location.parse(snapshot.directory).joined(METADATA_FILE))

@@ -30,24 +30,12 @@ from state_processor.serializers.errors import OptionError
 
 @dataclass(frozen=True)
 class StoredTable:
-    """A table of an operator.
-
-    Attributes
-    ----------
-    store
-        The store of the table.
-    family
-        The column family: the name of the state.
-    file
-        The record of the table in the manifest.
-    stream
-        The handle of the file.
-    """
+    """A table of an operator."""
 
     store: Store
-    family: str
-    file: TableFile
-    stream: h.StreamStateHandle
+    family: str  # the column family: the name of the state
+    file: TableFile  # the record of the table in the manifest
+    stream: h.StreamStateHandle  # the handle of the file
 
     @property
     def record(self) -> tuple[str, TableFile]:
@@ -83,12 +71,7 @@ def stored_tables(snapshot: Snapshot, operator: OperatorState) -> Iterator[Store
 class TableOrigin:
     """A table of a new savepoint that was made from a table of the source.
 
-    Attributes
-    ----------
-    operator
-        The operator in the new savepoint.
-    table, old
-        The table, and the table of the source. Both are equal if the bytes of the file are the same.
+    ``table`` and ``old``: the table, and the table of the source. Both are equal if the bytes of the file are the same.
     """
 
     operator: OperatorState
@@ -127,10 +110,7 @@ def _equal(old_rows: npt.NDArray[np.int64], new_rows: npt.NDArray[np.int64]) -> 
 def table_origins(before: Snapshot, after: Snapshot) -> Iterator[TableOrigin]:
     """Yield the tables of a new savepoint that were made from tables of its source: copied, or without some entries.
 
-    Parameters
-    ----------
-    before, after
-        The source, and the new savepoint that was written from it.
+    ``before`` and ``after``: the source, and the new savepoint that was written from it.
     """
     sources = {operator.operator_id: operator for operator in before.metadata.operators}
     for operator in after.metadata.operators:
@@ -148,14 +128,7 @@ def erased_keys(
 ) -> dict[str, ErasedKeys]:
     """Return the keys to look up in tables, by the state of the table. The result is empty if no key has the type of the keys.
 
-    Parameters
-    ----------
-    states
-        The states of the operator by name.
-    operator
-        The operator.
-    spellings
-        The possible values of each key. They are tried in this order.
+    ``states``: the states of the operator by name. ``spellings``: the possible values of each key. They are tried in this order.
     """
     keyed = [variants[0] for variants in states.values() if isinstance(variants[0], KeyedDescription)]
     if not keyed:

@@ -51,14 +51,8 @@ from state_processor.serializers.locks import cached_property
 class Narrowing:
     """Restricts the entries of both snapshots, part by part. Open tables stay open for the following parts.
 
-    Parameters
-    ----------
-    name
-        The state.
-    tally
-        Counts the bytes that are read.
-    full
-        True to compare all entries, also in files that both snapshots have.
+    ``name``: the state. ``tally``: counts the bytes that are read. ``full``: true to compare all entries, also in files that both
+    snapshots have.
     """
 
     def __init__(self, name: str, tally: BytesRead, full: bool) -> None:
@@ -74,10 +68,7 @@ class Narrowing:
         All entries are returned with ``full``, if a side is not a store of RocksDB or ForSt, or if the keys of the key groups
         have different bounds in the stores.
 
-        Parameters
-        ----------
-        old, new
-            The entries of both sides, with the same types and key groups.
+        ``old`` and ``new``: the entries of both sides, with the same types and key groups.
         """
         sources = old.source, new.source
         if not self._full and any(isinstance(source, ChangelogSource) for source in sources):
@@ -156,12 +147,8 @@ class DifferenceSplit:
 class Side:
     """A state in one of the two snapshots, if it exists there.
 
-    Parameters
-    ----------
-    stored
-        The operator of the state; ``None`` if the snapshot does not have it.
-    variants
-        The state in the headers of subtasks; empty if the operator does not have it.
+    ``stored``: the operator of the state; ``None`` if the snapshot does not have it. ``variants``: the state in the headers of
+    subtasks; empty if the operator does not have it.
     """
 
     def __init__(self, stored: StoredOperator | None, variants: Sequence[KeyedDescription]) -> None:
@@ -195,23 +182,8 @@ class Side:
 class KeyedDifference:
     """Reads the rows of a keyed state that differ, like a reader of a state.
 
-    Parameters
-    ----------
-    name
-        The state.
-    old, new
-        The snapshots; at least one has the state.
-    options
-        Representation of values.
-    full
-        True to compare also the files that both snapshots have. The rows are the same.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If keys, namespaces or the kind of the state differ.
-    OptionError
-        If the plan does not match a snapshot.
+    ``old`` and ``new``: the snapshots; at least one has the state. ``options``: representation of values. ``full``: true to
+    compare also the files that both snapshots have. The rows are the same.
     """
 
     def __init__(self, name: str, old: Side, new: Side, options: ReadOptions, full: bool = False) -> None:
@@ -293,12 +265,7 @@ class KeyedDifference:
     def read(self, split: DifferenceSplit, tally: BytesRead | None = None) -> Iterator[pa.RecordBatch]:
         """Compare one split in steps of a few key groups, and yield the rows that differ.
 
-        Parameters
-        ----------
-        split
-            The split.
-        tally
-            Counts the bytes that are read.
+        ``tally``: counts the bytes that are read.
         """
         whole = (split.key_groups,)
         sources: tuple[_Sources, _Sources] = ({}, {})

@@ -63,14 +63,8 @@ def _measure(data, entries, form, sizes, counts):  # type: ignore[no-untyped-def
 class MeasuredEntries:
     """Entries of a state, with their sizes in a canonical savepoint.
 
-    Parameters
-    ----------
-    origin, run
-        Source of the entries.
-    buffer, entries
-        The bounds of the identity of each entry, and of its value.
-    sizes, counts
-        Bytes and number of the canonical entries.
+    ``origin`` and ``run``: source of the entries. ``buffer`` and ``entries``: the bounds of the identity of each entry, and of
+    its value. ``sizes`` and ``counts``: bytes and number of the canonical entries.
     """
 
     origin: StateEntries

@@ -118,41 +118,21 @@ _IN_ONE_BYTE: Final = 0x80
 
 @dataclass(frozen=True)
 class Needle:
-    """A text or a number to search for.
+    """A text or a number to search for."""
 
-    Parameters
-    ----------
-    kind
-        :data:`TEXT` or :data:`NUMBER`.
-    value
-        The text, or the number.
-    """
-
-    kind: str
+    kind: str  # :data:`TEXT` or :data:`NUMBER`
     value: str | int | float
 
     @classmethod
     def text(cls, value: str) -> Needle:
-        """Return a needle that is found in any part of a value.
-
-        Raises
-        ------
-        OptionError
-            If the text is empty, or is not a ``str``.
-        """
+        """Return a needle that is found in any part of a value."""
         if not isinstance(value, str) or not value:
             raise OptionError(f"text: expected a text of at least one character, found {value!r}")
         return cls(TEXT, value)
 
     @classmethod
     def number(cls, value: float) -> Needle:
-        """Return a needle that is found if it equals a whole value.
-
-        Raises
-        ------
-        OptionError
-            If the value is not a number; booleans are not numbers.
-        """
+        """Return a needle that is found if it equals a whole value."""
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise OptionError(f"number: expected a number, found {value!r}")
         return cls(NUMBER, value)

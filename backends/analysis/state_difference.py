@@ -42,12 +42,7 @@ class BothSplits:
 class OperatorDifference:
     """Compares the rows of two readers of operator state in memory.
 
-    Parameters
-    ----------
-    name
-        The state.
-    old, new
-        The readers; ``None`` if a snapshot does not have the state.
+    ``old`` and ``new``: the readers; ``None`` if a snapshot does not have the state.
     """
 
     def __init__(self, name: str, old: OperatorStateReader | None, new: OperatorStateReader | None) -> None:
@@ -129,13 +124,7 @@ class OperatorPair:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The states of either snapshot.
-
-        Raises
-        ------
-        UnsupportedFormatError
-            If a state can't be read.
-        """
+        """The states of either snapshot."""
         for _, unread in self._surveys:
             for state in unread:
                 raise state.error
@@ -148,23 +137,8 @@ class OperatorPair:
     def difference(self, name: str, options: ReadOptions, full: bool = False, *, exact_times: bool = False) -> DifferenceReader:
         """Open the difference of a state.
 
-        Parameters
-        ----------
-        name
-            The state.
-        options
-            Representation of values.
-        full
-            Whether tables that both snapshots have are compared, too. The rows are the same.
-        exact_times
-            Whether dates and times are text if a value of the state can have nanoseconds.
-
-        Raises
-        ------
-        NotFoundError
-            If neither snapshot has the state.
-        UnsupportedFormatError
-            If the state can't be read, or has different kinds or keys in the two snapshots. Other states are ignored.
+        ``options``: representation of values. ``full``: whether tables that both snapshots have are compared, too. The rows are
+        the same. ``exact_times``: whether dates and times are text if a value of the state can have nanoseconds.
         """
         old, new = (states.get(name, []) for states in self.states)
         for is_stored, (_, unread) in zip((old, new), self._surveys, strict=True):
@@ -188,31 +162,11 @@ def open_changes(
 ) -> DifferenceReader:
     """Open the changes of a state of one operator between two snapshots.
 
-    Parameters
-    ----------
-    old
-        The earlier snapshot. With ``None``, each value of the new snapshot is an insert.
-    new
-        The later snapshot.
-    operator_id
-        Hash of the operator's uid.
-    state
-        The state, by its stored name.
-    options
-        Representation of values.
+    ``old``: the earlier snapshot. With ``None``, each value of the new snapshot is an insert. ``new``: the later snapshot.
+    ``operator_id``: hash of the operator's uid. ``state``: the state, by its stored name. ``options``: representation of values.
 
-    Returns
-    -------
-    DifferenceReader
-        The columns are ``change``, the columns that identify a value, ``before`` and ``after``. Both snapshots can be pickled
-        with it, so that tasks read the splits.
-
-    Raises
-    ------
-    NotFoundError
-        If neither snapshot has the state.
-    UnsupportedFormatError
-        If the state can't be read, or has different kinds or keys in the two snapshots.
+    Returns: the columns are ``change``, the columns that identify a value, ``before`` and ``after``. Both snapshots can be
+    pickled with it, so that tasks read the splits.
     """
     before, after = (_operator(side, operator_id) for side in (old, new))
     side = after or before

@@ -61,21 +61,11 @@ _NO_TYPES: Final = "Flink does not record types"
 
 @dataclass
 class StateSearch:
-    """A search in operators of one snapshot, with its results.
-
-    Parameters
-    ----------
-    snapshot
-        The snapshot.
-    needles
-        The texts and numbers to search for.
-    keys
-        Keys to look up in keyed state: Python values, or JSON text for keys of other types than text.
-    """
+    """A search in operators of one snapshot, with its results."""
 
     snapshot: Snapshot
-    needles: Sequence[Needle]
-    keys: Sequence[Any] = ()
+    needles: Sequence[Needle]  # the texts and numbers to search for
+    keys: Sequence[Any] = ()  # keys to look up in keyed state: Python values, or JSON text for keys of other types than text
     hits: list[pa.Table] = field(default_factory=list)
     undecoded: list[dict[str, Any]] = field(default_factory=list)
     fitting_keys: set[int] = field(default_factory=set)
@@ -243,14 +233,7 @@ Found = tuple[Needle, str, _Rows]
 def search_batch(batch: pa.RecordBatch, needles: Sequence[Needle], skipped: Iterable[str] = ()) -> Iterator[Found]:
     """Yield the fields and rows of a batch that contain needles.
 
-    Parameters
-    ----------
-    batch
-        The rows.
-    needles
-        The texts and numbers to search for.
-    skipped
-        Columns that are not searched.
+    ``needles``: the texts and numbers to search for. ``skipped``: columns that are not searched.
     """
     left_out = frozenset(skipped)
     for name, column in zip(batch.schema.names, batch.columns, strict=True):

@@ -64,16 +64,7 @@ class _Side:
 class StoreChanges:
     """Finds the entries of a state that may differ between two stores.
 
-    Parameters
-    ----------
-    old, new
-        The stores.
-    name
-        The state.
-    prefix
-        Bytes of the key group before each key.
-    tally
-        Counts the bytes that are read.
+    ``prefix``: bytes of the key group before each key. ``tally``: counts the bytes that are read.
     """
 
     def __init__(self, old: Store, new: Store, name: str, prefix: int, tally: BytesRead) -> None:
@@ -91,15 +82,7 @@ class StoreChanges:
         self._tables: OrderedDict[Hashable, tuple[Table, KeptReads]] = OrderedDict()
 
     def blocks(self, lower: bytes, upper: bytes) -> tuple[Iterator[Block], Iterator[Block]]:
-        """Return the entries of both stores that may differ, from the key ``lower`` (inclusive) to ``upper`` (exclusive).
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If a file is damaged.
-        UnsupportedFormatError
-            If a table has an unsupported feature.
-        """
+        """Return the entries of both stores that may differ, from the key ``lower`` (inclusive) to ``upper`` (exclusive)."""
         self.forget()
         keys = self.keys(lower, upper)
         old, new = (self._looked_up(side, keys, lower, upper) for side in self._sides)
@@ -187,14 +170,8 @@ class StoreChanges:
 class KeptReads:
     """Reads of a stream. They are kept until :meth:`forget`.
 
-    Parameters
-    ----------
-    stream
-        The stream.
-    count
-        Receives the number of bytes of each read that was not kept.
-    at_once
-        Whether all of the stream is needed. A small stream is read at once then.
+    ``count``: receives the number of bytes of each read that was not kept. ``at_once``: whether all of the stream is needed. A
+    small stream is read at once then.
     """
 
     def __init__(self, stream: StateStream, count: Callable[[int], None], at_once: bool) -> None:

@@ -30,7 +30,7 @@ CHANGELOG: Final = "changelog"
 OPERATOR: Final = "operator state"
 
 _BEHIND_ALL: Final = b"\xff"
-"""A key behind all others: they begin with a key group, which is at most 32,767."""
+"""A key behind all others: they begin with a key group of at most 32,767."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +44,11 @@ class _Profile:
 
 @dataclass(slots=True)
 class TableSizes:
-    """Sizes of the tables of one state.
+    """Sizes of the tables of one state."""
 
-    Parameters
-    ----------
-    size
-        Bytes of the tables.
-    entries
-        RocksDB's estimate of their entries: a key counts once for each table that contains it.
-    live_size
-        RocksDB's estimate of the bytes that a compaction leaves (``rocksdb.estimate-live-data-size``).
-    """
-
-    size: int = 0
-    entries: int = 0
-    live_size: int = 0
+    size: int = 0  # bytes of the tables
+    entries: int = 0  # RocksDB's estimate of their entries: a key counts once for each table that contains it
+    live_size: int = 0  # RocksDB's estimate of the bytes that a compaction leaves (``rocksdb.estimate-live-data-size``)
 
 
 class StoredSizes:
@@ -69,13 +59,7 @@ class StoredSizes:
         self._profiles: dict[Hashable, _Profile] = {}
 
     def of_states(self, snapshot: Snapshot, operator: OperatorState) -> dict[str, TableSizes]:
-        """Return the sizes of the states in RocksDB and ForSt, whose tables are known.
-
-        Raises
-        ------
-        MissingFileError, CorruptSnapshotError, UnsupportedFormatError
-            See :func:`~state_processor.backends.formats.rocksdb_store.open_store`.
-        """
+        """Return the sizes of the states in RocksDB and ForSt, whose tables are known."""
         by_state: dict[str, TableSizes] = {}
         for store, _ in _stores(snapshot, operator):
             for family in store.manifest.families.values():
@@ -90,17 +74,9 @@ class StoredSizes:
     def by_key_group(self, snapshot: Snapshot, operator: OperatorState) -> dict[str | None, tuple[Sizes, Sizes | None]]:
         """Return bytes and estimated entries of each key group.
 
-        Returns
-        -------
-        dict
-            By state; ``None`` is all keyed state. In files of the heap and in canonical files, the bytes are exact, and the
-            states and their entries are unknown. The bytes of tables are estimates: a block with several key groups counts for
-            them in equal parts. Changes in changelogs are left out.
-
-        Raises
-        ------
-        MissingFileError, CorruptSnapshotError, UnsupportedFormatError
-            A file of a store is missing, damaged or not supported; or offsets of key groups descend.
+        Returns: by state; ``None`` is all keyed state. In files of the heap and in canonical files, the bytes are exact, and the
+        states and their entries are unknown. The bytes of tables are estimates: a block with several key groups counts for them
+        in equal parts. Changes in changelogs are left out.
         """
         number = operator.max_parallelism
         every = np.zeros(number)

@@ -61,13 +61,7 @@ T = TypeVar("T")
 
 
 def refuse_others(row: Values, columns: Collection[str], number: int) -> None:
-    """Refuse a row with columns that would be ignored.
-
-    Raises
-    ------
-    InvalidRowError
-        If there are others than the known ones.
-    """
+    """Refuse a row with columns that would be ignored."""
     if ignored := [name for name in row if name not in columns]:
         listed = " and ".join(map(repr, ignored))
         raise InvalidRowError(
@@ -76,13 +70,7 @@ def refuse_others(row: Values, columns: Collection[str], number: int) -> None:
 
 
 def check_types(row: Values, fields: Iterable[pa.Field], number: int) -> None:
-    """Refuse a row with a value of another type than its column has.
-
-    Raises
-    ------
-    InvalidRowError
-        If there is one; the message quotes it, and names the type.
-    """
+    """Refuse a row with a value of another type than its column has."""
     for field_ in fields:
         value = row.get(field_.name)
         try:
@@ -222,11 +210,6 @@ def naming_foreign_code(context: str, *formats: Formats[Any], first: Callable[..
     """Name the function of a connector that is not part of this package for errors in the block; others pass.
 
     ``first`` is the function that the block calls, or ``None``.
-
-    Raises
-    ------
-    ForeignCodeError
-        Such a function raised something, or returned what can't be used.
     """
     try:
         yield

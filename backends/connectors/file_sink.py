@@ -89,13 +89,7 @@ def _file_row(status: str, file: Versioned) -> Values:
 
 
 def _file_of(row: Values) -> Versioned:
-    """Return the bytes of a row's file.
-
-    Raises
-    ------
-    InvalidRowError
-        The row shows another file than its bytes.
-    """
+    """Return the bytes of a row's file."""
     if row[FILE] is None or row[FILE_VERSION] is None:
         raise InvalidRowError(f"bucket {row[BUCKET]!r}: a file that is {row[STATUS]} needs {FILE!r} and {FILE_VERSION!r}")
     file = Versioned(row[FILE_VERSION], bytes(row[FILE]))

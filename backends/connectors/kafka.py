@@ -56,13 +56,7 @@ def _partition(topic: str, partition: int) -> Values:
 
 
 def _row(content: Content, source: DataInput, start: int) -> Values:
-    """Return the row of a split, or of a partition without offsets.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        A number is not one that Kafka has. ``start`` is the offset of the content, for the message.
-    """
+    """Return the row of a split, or of a partition without offsets."""
     row = _partition(content["topic"], content["partition"])
     if row[PARTITION] < 0:
         raise source.corrupt(f"partition {row[PARTITION]} of a topic", start)

@@ -63,13 +63,7 @@ def register_connectors(*connectors: Connector | SinkConnector) -> None:
 
 
 def _check(connector: Connector | SinkConnector) -> None:
-    """Refuse a description that reading or writing would fail with.
-
-    Raises
-    ------
-    OptionError
-        If a part of it is not what it has to be; the message names the part.
-    """
+    """Refuse a description that reading or writing would fail with."""
     title = f"connector {connector.name!r}"
     for part in (f for f in connector.fields if not isinstance(f, pa.Field)):
         raise OptionError(f"{title}: fields has {part!r}; expected pyarrow.Field, such as pa.field('position', pa.int64())")

@@ -84,32 +84,16 @@ class SinkState:
         return self.committer.elements if self.committer is not None else ()
 
     def collectors(self) -> list[tuple[int, Collector]]:
-        """Return the committables of each committer, with its subtask.
-
-        Raises
-        ------
-        CorruptSnapshotError, UnsupportedFormatError
-            They are not committables, or of a later version.
-        """
+        """Return the committables of each committer, with its subtask."""
         return [(subtask, COLLECTORS.read(e, f"{self.label}, subtask {subtask}, committables")) for subtask, e in self.committers]
 
 
 def sink_state(snapshot: Snapshot, writer: OperatorState, uid: str | None, committer: str | None) -> SinkState:
     """Return the state of a sink.
 
-    Parameters
-    ----------
-    snapshot, writer
-        Where the sink is: the operator with its uid.
-    uid
-        The uid. Flink derives the uid of the committers from it. ``None`` if it is unknown.
-    committer
-        The uid hash of the committers, where it does not follow from the uid.
-
-    Raises
-    ------
-    NotFoundError
-        The operator is not a sink, or lacks state.
+    ``snapshot`` and ``writer``: where the sink is: the operator with its uid. ``uid``: the uid. Flink derives the uid of the
+    committers from it. ``None`` if it is unknown. ``committer``: the uid hash of the committers, where it does not follow from
+    the uid.
     """
     label = operator_label(writer)
     committers = _committer(snapshot, uid or writer.uid, committer)
@@ -155,25 +139,11 @@ def _list(snapshot: Snapshot, operator: OperatorState, name: str) -> ListOfBytes
 def read_sink_state(state: SinkState, connector: str | None = None) -> pa.Table:
     """Read the state of a sink.
 
-    Parameters
-    ----------
-    state
-        See :func:`sink_state`.
-    connector
-        ``kafka``, ``file``, ``raw`` for bytes; ``None`` to find out which of them the bytes fit, and ``raw`` where none does.
+    ``state``: see :func:`sink_state`. ``connector``: ``kafka``, ``file``, ``raw`` for bytes; ``None`` to find out which of them
+    the bytes fit, and ``raw`` where none does.
 
-    Returns
-    -------
-    pyarrow.Table
-        ``role``, ``subtask``, the connector's columns, of committables ``checkpoint_id``, ``commit_status`` and ``retries``, and
-        the bytes ``raw`` with the ``version`` of their format. Rows of writers come first.
-
-    Raises
-    ------
-    OptionError
-        The connector is unknown, or it has to be named because the bytes fit more than one.
-    CorruptSnapshotError
-        The bytes don't fit the named connector.
+    Returns: ``role``, ``subtask``, the connector's columns, of committables ``checkpoint_id``, ``commit_status`` and ``retries``,
+    and the bytes ``raw`` with the ``version`` of their format. Rows of writers come first.
     """
     chosen = sink_connector(state, connector)
     rows = decoded_sink(state, chosen)
@@ -181,13 +151,7 @@ def read_sink_state(state: SinkState, connector: str | None = None) -> pa.Table:
 
 
 def sink_connector(state: SinkState, name: str | None) -> SinkConnector | None:
-    """Return the connector of a name, or the one whose formats all bytes have; ``None`` if they are to stay bytes.
-
-    Raises
-    ------
-    OptionError
-        The connector is unknown, or the bytes fit several.
-    """
+    """Return the connector of a name, or the one whose formats all bytes have; ``None`` if they are to stay bytes."""
     known_sinks = sinks()
     if name not in (None, RAW, *known_sinks):
         raise OptionError(f"{spelled('connector', name)} is not one of {', '.join(map(repr, (*known_sinks, RAW)))}")
@@ -218,13 +182,7 @@ def _has_content(state: SinkState, connector: SinkConnector) -> bool:
 
 
 def decoded_sink(state: SinkState, connector: SinkConnector | None) -> list[Values]:
-    """Decode the state of a sink to rows.
-
-    Raises
-    ------
-    StateProcessorError
-        The bytes don't fit the connector.
-    """
+    """Decode the state of a sink to rows."""
     formats: list[Formats[Any]] = [] if connector is None else [connector.writer, connector.committables]
     if connector is not None and connector.own_committer is not None:
         formats.append(connector.own_committer)

@@ -61,21 +61,9 @@ class WrittenSink:
 def written_sink(rows: Sequence[Values], base: SinkState, connector: str | None = None) -> WrittenSink:
     """Return the state of a sink that has these rows.
 
-    Parameters
-    ----------
-    rows
-        The state, in columns as :func:`~state_processor.backends.connectors.sink_state.read_sink_state` gives them.
-    base
-        The state that they take the place of.
-    connector
-        ``kafka``, ``file`` or ``raw``; by default the one that the base's bytes fit.
-
-    Raises
-    ------
-    OptionError
-        The connector has to be named.
-    InvalidRowError
-        A row lacks a value or has an invalid one, or is a committable that the base does not have.
+    ``rows``: the state, in columns as :func:`~state_processor.backends.connectors.sink_state.read_sink_state` gives them.
+    ``base``: the state that they take the place of. ``connector``: ``kafka``, ``file`` or ``raw``; by default the one that the
+    base's bytes fit.
     """
     chosen = sink_connector(base, connector)
     whole = [_complete(chosen, row, number) for number, row in enumerate(rows)]

@@ -70,13 +70,7 @@ def undecoded_elements(snapshot: Snapshot, operator: OperatorState, name: str) -
 
 
 def versioned_elements(snapshot: Snapshot, operator: OperatorState, name: str) -> Iterator[tuple[int, Versioned]]:
-    """Yield the elements of a list of bytes, each with its subtask.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        An element is not such bytes.
-    """
+    """Yield the elements of a list of bytes, each with its subtask."""
     for subtask, element in list_elements(snapshot, operator, name):
         context = f"{operator_label(operator)}, subtask {subtask}, state {name!r}"
         if not isinstance(element, bytes):
@@ -145,13 +139,7 @@ class SourceState:
 
 
 def source_state(snapshot: Snapshot, operator: OperatorState) -> SourceState:
-    """Return the state of a source with readers and an enumerator.
-
-    Raises
-    ------
-    NotFoundError
-        The operator is not such a source, or lacks state.
-    """
+    """Return the state of a source with readers and an enumerator."""
     label = operator_label(operator)
     has_readers = READER_STATE in state_variants(snapshot, operator)
     if not has_readers and operator.coordinator_state is None:
@@ -167,28 +155,11 @@ def source_state(snapshot: Snapshot, operator: OperatorState) -> SourceState:
 def read_source_splits(snapshot: Snapshot, operator: OperatorState, connector: str | None = None) -> pa.Table:
     """Read the splits of a source.
 
-    Parameters
-    ----------
-    snapshot, operator
-        Where the source is.
-    connector
-        The name of a source, a name in :func:`consumers`, or ``raw`` for bytes; ``None`` to find out which of them the bytes
-        fit, and ``raw`` where none does.
+    ``connector``: the name of a source, a name in :func:`consumers`, or ``raw`` for bytes; ``None`` to find out which of them the
+    bytes fit, and ``raw`` where none does.
 
-    Returns
-    -------
-    pyarrow.Table
-        ``subtask`` (null for a split that no reader has), ``split_id``, the connector's columns, ``assignment``, and the split's
-        bytes ``raw`` with the ``version`` of the serializer, null where the enumerator keeps no bytes.
-
-    Raises
-    ------
-    NotFoundError
-        The operator is not a source, or lacks state.
-    OptionError
-        The connector is unknown, or it has to be named because the bytes fit more than one.
-    CorruptSnapshotError
-        The bytes don't fit the named connector.
+    Returns: ``subtask`` (null for a split that no reader has), ``split_id``, the connector's columns, ``assignment``, and the
+    split's bytes ``raw`` with the ``version`` of the serializer, null where the enumerator keeps no bytes.
     """
     known_sources = sources()
     by_consumer = consumers()
@@ -225,13 +196,7 @@ def shown_splits(state: SourceState, connector: Connector) -> tuple[list[Values]
 
 
 def recognized(state: SourceState) -> Connector | None:
-    """Return the connector whose formats all bytes of a source's state have, to their last byte. ``None`` if no connector fits.
-
-    Raises
-    ------
-    OptionError
-        There are several.
-    """
+    """Return the connector whose formats fit all bytes of a source's state, to the last byte; ``None`` if no connector fits."""
     candidates = fitting(state)
     if len(candidates) > 1:
         names = " and ".join(repr(connector.name) for connector in candidates)

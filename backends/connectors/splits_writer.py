@@ -40,22 +40,9 @@ class WrittenSource:
 def written_source(rows: Sequence[Values], base: SourceState | None = None, connector: str | None = None) -> WrittenSource:
     """Return the state of a source that has these splits.
 
-    Parameters
-    ----------
-    rows
-        The splits, in columns as :func:`~state_processor.backends.connectors.source_splits.read_source_splits` gives them.
-        Without a column ``subtask``, all splits belong to readers. ``assignment``, ``version`` and ``raw`` may be missing.
-    base
-        The state to replace, if any.
-    connector
-        The name of a source; by default the connector that the base's bytes fit.
-
-    Raises
-    ------
-    OptionError
-        The connector has to be named, or is not one whose splits can be written.
-    InvalidRowError
-        A row lacks a value or has an invalid one, or two rows are the same split.
+    ``rows``: the splits, in columns as :func:`~state_processor.backends.connectors.source_splits.read_source_splits` gives them.
+    Without a column ``subtask``, all splits belong to readers. ``assignment``, ``version`` and ``raw`` may be missing. ``base``:
+    the state to replace, if any. ``connector``: the name of a source; by default the connector that the base's bytes fit.
     """
     chosen = _connector(base, connector)
     numbered: Iterable[tuple[int, Values]] = enumerate(rows)

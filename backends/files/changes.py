@@ -25,12 +25,7 @@ _NEVER_REPLACE: Final = frozenset({"hdfs", "viewfs"})
 class FileSink:
     """New file. The first write creates it; :meth:`close` creates it if it is empty.
 
-    Parameters
-    ----------
-    storage
-        Access to files.
-    path
-        The path or URL of the file.
+    ``storage``: access to files. ``path``: the path or URL of the file.
     """
 
     def __init__(self, storage: Storage, path: str) -> None:
@@ -42,13 +37,7 @@ class FileSink:
         self._is_complete = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Append.
-
-        Raises
-        ------
-        WriteError
-            If the storage is full, or fails in another way.
-        """
+        """Append."""
         stream = self._opened()
         self._do(lambda: stream.write(data))
         self.size += len(data)
@@ -56,15 +45,7 @@ class FileSink:
     def copy(self, source: StoredFile) -> bool:
         """Let the storage copy another file to this one. The bytes do not pass through this process.
 
-        Returns
-        -------
-        bool
-            Whether the storage made a copy. Local file systems can, and object stores within a bucket.
-
-        Raises
-        ------
-        WriteError
-            As for :meth:`write`.
+        Returns: whether the storage made a copy. Local file systems can, and object stores within a bucket.
         """
         storage, source_location, target_location = self._storage, Location.parse(source.path), Location.parse(self._path)
         if source_location.is_local and target_location.is_local:
@@ -83,13 +64,7 @@ class FileSink:
         return True
 
     def close(self) -> None:
-        """Make the file complete.
-
-        Raises
-        ------
-        WriteError
-            As for :meth:`write`.
-        """
+        """Make the file complete."""
         if not self._is_complete:
             self._do(self._opened().close)
 
@@ -120,12 +95,7 @@ _BUFFER: Final = 1 << 20
 class BufferedSink:
     """New file with a buffer for small writes. Large data is written without a copy.
 
-    Parameters
-    ----------
-    sink
-        The file; it is closed at the end.
-    beginning
-        The first bytes.
+    ``sink``: the file; it is closed at the end. ``beginning``: the first bytes.
     """
 
     def __init__(self, sink: FileSink, beginning: bytearray) -> None:

@@ -40,18 +40,8 @@ class ClaimedSavepoint:
 
     If ``Boundaries`` does not permit all of a parent, only directories with names that Flink creates are searched.
 
-    Parameters
-    ----------
-    storage
-        Access to the files.
-    checkpoint
-        The directory of the checkpoint.
-    boundaries
-        The places that recorded paths may refer to.
-    named
-        Directories from ``path_mapping`` and ``allow_paths``.
-    parents
-        Number of parents to search.
+    ``storage``: access to the files. ``boundaries``: the places that recorded paths may refer to. ``parents``: number of parents
+    to search.
     """
 
     def __init__(
@@ -71,21 +61,8 @@ class ClaimedSavepoint:
     def locate(self, name: str, size: int, context: str) -> str:
         """Return the path of a file of the savepoint.
 
-        Parameters
-        ----------
-        name
-            The recorded name.
-        size
-            The recorded length of the file in bytes.
-        context
-            Owner of the file (operator, state), for messages.
-
-        Raises
-        ------
-        MissingFileError
-            The file is not found, or two directories of equal rank have it.
-        ForbiddenPathError
-            A link leads out of the permitted places.
+        ``name``: the recorded name. ``size``: the recorded length of the file in bytes. ``context``: owner of the file (operator,
+        state), for messages.
         """
         candidate = self._found
         if candidate is None or not self._has(candidate[0], name, size):

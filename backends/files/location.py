@@ -26,13 +26,7 @@ class Location(NamedTuple):
 
     @classmethod
     def parse(cls, path: str | os.PathLike[str]) -> Location:
-        """Parse a local path, ``file:/…``, ``file:///…`` or any other URL.
-
-        Raises
-        ------
-        OptionError
-            A ``file:`` URL that names a host.
-        """
+        """Parse a local path, ``file:/…``, ``file:///…`` or any other URL."""
         text = os.fspath(path)
         match = _URL.fullmatch(text)
         if match is None:
@@ -56,11 +50,6 @@ class Location(NamedTuple):
 
         ``~`` is the user's home. Other relative paths begin in the working directory. ``dbfs:/`` is replaced with Databricks'
         mount point if that exists.
-
-        Raises
-        ------
-        OptionError
-            As for :meth:`parse`, or if it is not a path.
         """
         if not isinstance(path, (str, os.PathLike)):
             raise OptionError(f"expected a path or URL, found {path!r}")
@@ -106,13 +95,7 @@ class Location(NamedTuple):
 
 
 def refuse_undecodable(path: str) -> None:
-    r"""Refuse a path with bytes that are not UTF-8: tables, JSON and pyarrow's file systems can't hold it.
-
-    Raises
-    ------
-    MissingFileError
-        The path has such bytes; the message shows them as ``\xe9``.
-    """
+    r"""Refuse a path with bytes that are not UTF-8: tables, JSON and pyarrow's file systems can't hold it."""
     try:
         path.encode()
     except UnicodeEncodeError:

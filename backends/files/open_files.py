@@ -116,13 +116,7 @@ class RemoteFile(OpenFile):
 
 
 def in_time(call: Callable[[], _T], seconds: float | None = None) -> _T:
-    """Run a call to remote storage with a time limit, and return its result.
-
-    Raises
-    ------
-    TimeoutError
-        The call has not returned after ``seconds``. It continues in its thread; the thread does not keep the process alive.
-    """
+    """Run a call to remote storage with a time limit, and return its result."""
     limit = _ANSWER_SECONDS if seconds is None else seconds
     results: list[_T] = []
     failures: list[BaseException] = []

@@ -36,22 +36,14 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 _is_inside: Final[ContextVar[bool]] = ContextVar("_is_inside", default=False)
-"""Whether this code runs in a thread that reads a part: reads inside it have no threads of their own."""
+"""Whether this code runs in a thread that reads a part: reads inside it start no threads."""
 
 
 def thread_count(threads: int | None = None) -> int:
     """Return the number of threads of a read.
 
-    Parameters
-    ----------
-    threads
-        The number that the user chooses. ``None``: the variable ``STATE_PROCESSOR_THREADS``, or else the processors that this
-        process may use, 16 at most. A task of Spark has one thread, because Spark runs a task for each core.
-
-    Raises
-    ------
-    OptionError
-        If the variable is not a number of threads.
+    ``threads``: the number that the user chooses. ``None``: the variable ``STATE_PROCESSOR_THREADS``, or else the processors that
+    this process may use, 16 at most. A task of Spark has one thread, because Spark runs a task for each core.
     """
     if _is_inside.get() or _is_task_of_spark():
         return 1
@@ -59,13 +51,7 @@ def thread_count(threads: int | None = None) -> int:
 
 
 def chosen_threads(threads: int | None = None) -> int | None:
-    """Return the number of threads that the user chooses, by an argument or by the variable; ``None`` if the user does not.
-
-    Raises
-    ------
-    OptionError
-        If the variable is not a number of threads.
-    """
+    """Return the number of threads that the user chooses, by an argument or by the variable; ``None`` if the user does not."""
     text = os.environ.get(THREADS_VARIABLE, "").strip()
     if threads is not None or not text:
         return threads
@@ -102,16 +88,9 @@ def in_order(
     is closed or dropped; a thread that decodes a batch finishes the batch first. Threads have the context of the caller.
     An error is raised where its part would have the next result.
 
-    Parameters
-    ----------
-    read
-        Reads a part. It runs in several threads at once.
-    parts
-        The parts. Each is read once.
-    threads
-        Number of threads; with one, the caller's thread reads.
-    watched
-        Yields the parts one after the other, and may note how far the read is.
+    ``read``: reads a part. It runs in several threads at once. ``parts``: the parts. Each is read once. ``threads``: number of
+    threads; with one, the caller's thread reads. ``watched``: yields the parts one after the other, and may note how far the read
+    is.
     """
     count = min(threads, len(parts))
     if count < 2:
@@ -137,12 +116,8 @@ def in_order(
 def parts_for(plan: Callable[..., Sequence[_Item]], threads: int | None) -> Sequence[_Item]:
     """Return the parts of a read in this process: small ones for several threads.
 
-    Parameters
-    ----------
-    plan
-        Plans parts of a size in bytes, or of the default size.
-    threads
-        Maximum number of threads; ``None`` for the default.
+    ``plan``: plans parts of a size in bytes, or of the default size. ``threads``: maximum number of threads; ``None`` for the
+    default.
     """
     return plan() if thread_count(threads) < 2 else plan(PART_BYTES)
 

@@ -25,19 +25,7 @@ _CONTAINER_SCHEMES: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 def recorded_location(text: str, context: str = "") -> Location:
     """Return the location of a recorded absolute path, without the user name.
 
-    Parameters
-    ----------
-    text
-        The path or URL in ``_metadata``.
-    context
-        Owner of the file (operator, state), for messages.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        The path is not a valid file name.
-    ForbiddenPathError
-        The path has a query, a fragment or a part ``..``. Flink does not write such paths.
+    ``text``: the path or URL in ``_metadata``. ``context``: owner of the file (operator, state), for messages.
     """
     _check_characters(text, context)
     location = Location.parse(text)
@@ -53,23 +41,8 @@ def recorded_location(text: str, context: str = "") -> Location:
 def joined(directory: Location, parts: Sequence[str], text: str, context: str = "") -> Location:
     """Return the location of a recorded path, or the last parts of one, below a directory.
 
-    Parameters
-    ----------
-    directory
-        A directory from the user, or a directory near it.
-    parts
-        The parts of the path below it.
-    text
-        The recorded path, for messages.
-    context
-        Owner of the file, for messages.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        The path is not a valid file name.
-    ForbiddenPathError
-        The path leads out of the directory, or contains a query or a fragment.
+    ``directory``: a directory from the user, or a directory near it. ``text``: the recorded path, for messages. ``context``:
+    owner of the file, for messages.
     """
     relative = "/".join(parts)
     _check_characters(relative, context)
@@ -91,12 +64,8 @@ class Boundaries:
     the directories that Flink keeps next to it: ``shared``, ``taskowned`` and other checkpoints of the job, and the directories
     of other jobs in the checkpoint directory.
 
-    Parameters
-    ----------
-    base_dir
-        The directory of ``_metadata``.
-    allow_paths
-        Further directories or URLs; files at any level below them are permitted.
+    ``base_dir``: the directory of ``_metadata``. ``allow_paths``: further directories or URLs; files at any level below them are
+    permitted.
     """
 
     def __init__(self, base_dir: str, allow_paths: Iterable[str] = ()) -> None:
@@ -119,13 +88,7 @@ class Boundaries:
         return None
 
     def check_real(self, candidate: Location, root: Location, text: str, context: str = "") -> None:
-        """Check that a local file is below ``root`` or a permitted place after symbolic links are resolved.
-
-        Raises
-        ------
-        ForbiddenPathError
-            A link leads out of these places.
-        """
+        """Check that a local file is below ``root`` or a permitted place after symbolic links are resolved."""
         if not candidate.is_local:
             return
         directory, name = os.path.split(candidate.path)

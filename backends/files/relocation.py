@@ -44,18 +44,9 @@ class Relocation:
        next to the job's;
     4. the recorded path itself, within the snapshot's own storage and ``allow_paths``.
 
-    Parameters
-    ----------
-    storage
-        Access to the files.
-    base_dir
-        The current directory of ``_metadata``.
-    path_mapping
-        Recorded prefix to current prefix, both paths or URLs.
-    allow_paths
-        Directories outside of the snapshot's storage that recorded paths may refer to.
-    reused
-        Names that are recorded relative to ``_metadata``, and may belong to a savepoint that the job claimed.
+    ``storage``: access to the files. ``base_dir``: the current directory of ``_metadata``. ``path_mapping``: recorded prefix to
+    current prefix, both paths or URLs. ``allow_paths``: directories outside of the snapshot's storage that recorded paths may
+    refer to. ``reused``: names that are recorded relative to ``_metadata``, and may belong to a savepoint that the job claimed.
     """
 
     def __init__(
@@ -84,23 +75,8 @@ class Relocation:
     def relative(self, path: str, size: int = 0, context: str = "") -> str:
         """Return the path of a file recorded relative to ``_metadata``: next to it, or in the savepoint that the job claimed.
 
-        Parameters
-        ----------
-        path
-            The name in ``_metadata``.
-        size
-            The recorded length. A file in a claimed savepoint needs exactly this length.
-        context
-            Owner of the file (operator, state), for the error message.
-
-        Raises
-        ------
-        ForbiddenPathError
-            The path leads out of the snapshot's directory.
-        CorruptSnapshotError
-            The path is not a valid file name.
-        MissingFileError
-            A file of a claimed savepoint is not found, or is in two places.
+        ``path``: the name in ``_metadata``. ``size``: the recorded length. A file in a claimed savepoint needs exactly this
+        length. ``context``: owner of the file (operator, state), for the error message.
         """
         base = Location.parse(self.base_dir)
         location = joined(base, [path], path, context)
@@ -112,23 +88,8 @@ class Relocation:
     def locate(self, recorded: str, size: int = 0, context: str = "") -> str:
         """Return the current path of a file that is recorded with an absolute path.
 
-        Parameters
-        ----------
-        recorded
-            The path or URL in ``_metadata``.
-        size
-            The minimum length in bytes; shorter files are regarded as other files.
-        context
-            Owner of the file (operator, state), for the error message.
-
-        Raises
-        ------
-        MissingFileError
-            The file is not found.
-        ForbiddenPathError
-            The recorded path is outside of the permitted places, or a link leads out of them.
-        CorruptSnapshotError
-            The path is not a valid file name.
+        ``recorded``: the path or URL in ``_metadata``. ``size``: the minimum length in bytes; shorter files are regarded as other
+        files. ``context``: owner of the file (operator, state), for the error message.
         """
         location = recorded_location(recorded, context)
         recorded_parts = storage_and_parts(location)

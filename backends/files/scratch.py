@@ -42,17 +42,8 @@ _OWN_DIRECTORY: Final = f"Remove it, or set {DIRECTORY_VARIABLE} to a directory 
 class Scratch:
     """The scratch space of this process.
 
-    Parameters
-    ----------
-    directory
-        The directory of the scratch space; by default ``STATE_PROCESSOR_SCRATCH`` or the system's directory for temporary files.
-
-    Raises
-    ------
-    OptionError
-        The directory belongs to another user, is accessible to other users, or contains other files.
-    ScratchSpaceError
-        The directory cannot be created.
+    ``directory``: the directory of the scratch space; by default ``STATE_PROCESSOR_SCRATCH`` or the system's directory for
+    temporary files.
     """
 
     def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
@@ -73,13 +64,7 @@ class Scratch:
         atexit.register(self.close)
 
     def directory(self) -> Path:
-        """Create an empty directory for this process.
-
-        Raises
-        ------
-        ScratchSpaceError
-            The directory cannot be created.
-        """
+        """Create an empty directory for this process."""
         try:
             return Path(tempfile.mkdtemp(prefix="store-", dir=self._run))
         except OSError as e:

@@ -16,13 +16,7 @@ _CHECKSUM: Final = 4
 
 
 def decompress(data: memoryview | bytes, context: str) -> npt.NDArray[np.uint8]:
-    """Decompress one framed stream, or several concatenated streams.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        If a chunk is damaged or a checksum is wrong.
-    """
+    """Decompress one framed stream, or several concatenated streams."""
     if not len(data):
         return np.zeros(0, dtype=np.uint8)
     try:

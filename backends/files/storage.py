@@ -91,23 +91,8 @@ def storage_errors(
 ) -> Iterator[None]:
     """Convert errors of file systems and their clients in the block to errors of this library.
 
-    Parameters
-    ----------
-    place
-        The path or URL.
-    context
-        Owner of the file (operator, state), for the message.
-    doing
-        A participle for the message: "the storage cannot be …".
-    kind
-        The class of the error if the storage fails.
-
-    Raises
-    ------
-    MissingFileError
-        The file does not exist, or the storage fails.
-    UnsupportedFormatError
-        A library of the file system is not installed.
+    ``place``: the path or URL. ``context``: owner of the file (operator, state), for the message. ``doing``: a participle for the
+    message: "the storage cannot be …". ``kind``: the class of the error if the storage fails.
     """
     try:
         yield
@@ -132,11 +117,8 @@ def _advice(place: str, error: str) -> str:
 class Storage:
     """Reads files by path or URL. It can be pickled; each process makes its own connections.
 
-    Parameters
-    ----------
-    options
-        Settings of remote file systems; see :func:`~state_processor.backends.files.filesystems.connect`. The query of a URL
-        (``s3://bucket/path?endpoint_override=localhost:9000&scheme=http``) adds settings for all files of that scheme.
+    ``options``: settings of remote file systems; see :func:`~state_processor.backends.files.filesystems.connect`. The query of a
+    URL (``s3://bucket/path?endpoint_override=localhost:9000&scheme=http``) adds settings for all files of that scheme.
     """
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
@@ -154,15 +136,7 @@ class Storage:
         return {"options": self.options, "_queries": self._queries, "_filesystems": {}, "_found": {}}
 
     def filesystem(self, path: str | os.PathLike[str]) -> tuple[pafs.FileSystem, str]:
-        """Return the pyarrow file system of a path or URL, and the path in it; use it for operations that this class lacks.
-
-        Raises
-        ------
-        UnsupportedFormatError
-            No file system for the scheme is installed.
-        OptionError
-            A setting is unknown to the file system.
-        """
+        """Return the pyarrow file system of a path or URL, and the path in it; use it for operations that this class lacks."""
         location = Location.parse(path)
         if location.query and (settings := self._queries.setdefault(location.scheme, location.query)) != location.query:
             raise OptionError(
@@ -216,17 +190,7 @@ class Storage:
     def read_all(self, path: str | os.PathLike[str], context: str = "") -> memoryview:
         """Read the whole file.
 
-        Parameters
-        ----------
-        path
-            A local path or a URL.
-        context
-            Owner of the file (operator, state), for the error message.
-
-        Raises
-        ------
-        MissingFileError
-            The file does not exist, or cannot be read.
+        ``path``: a local path or a URL. ``context``: owner of the file (operator, state), for the error message.
         """
         file = self.open(path, context)
         return file.read(0, file.size)
@@ -234,28 +198,13 @@ class Storage:
     def open(self, path: str | os.PathLike[str], context: str = "", recorded_size: int | None = None) -> StoredFile:
         """Open the file for reads at any offset.
 
-        Parameters
-        ----------
-        path, context
-            As for :meth:`read_all`.
-        recorded_size
-            The minimum length of the file, as recorded in the snapshot.
-
-        Raises
-        ------
-        MissingFileError
-            The file does not exist, cannot be read, or is shorter than recorded.
+        ``path`` and ``context``: as for :meth:`read_all`. ``recorded_size``: the minimum length of the file, as recorded in the
+        snapshot.
         """
         return StoredFile(self, os.fspath(path), context, recorded_size)
 
     def open_if_file(self, path: str | os.PathLike[str]) -> StoredFile | None:
-        """Open the file now; ``None`` if it does not exist. This takes one request, which reads of the file do not repeat.
-
-        Raises
-        ------
-        MissingFileError
-            The storage fails.
-        """
+        """Open the file now; ``None`` if it does not exist. This takes one request, which reads of the file do not repeat."""
         file = self.open(path)
         try:
             file._opened()
@@ -266,13 +215,7 @@ class Storage:
         return file
 
     def size(self, path: str | os.PathLike[str], context: str = "") -> int:
-        """Return the length of a file in bytes.
-
-        Raises
-        ------
-        MissingFileError
-            The file does not exist.
-        """
+        """Return the length of a file in bytes."""
         size = self.size_if_file(path)
         if size is None:
             raise MissingFileError(absent(f"{context}: {path}") if context else f"{path} does not exist")
@@ -336,16 +279,8 @@ class Storage:
     ) -> _T:
         """Call a function with the pyarrow file system of a path or URL and the path in it, with a time limit for remote storage.
 
-        Parameters
-        ----------
-        path
-            A local path or a URL.
-        function
-            The function to call.
-        doing
-            A participle for the message: "the storage cannot be …".
-        kind
-            The class of the error if the storage fails.
+        ``path``: a local path or a URL. ``doing``: a participle for the message: "the storage cannot be …". ``kind``: the class
+        of the error if the storage fails.
         """
         with storage_errors(os.fspath(path), doing=doing, kind=kind):
             filesystem, inner = self.filesystem(path)
@@ -358,13 +293,7 @@ class Storage:
             handler.fs.invalidate_cache()
 
     def list(self, path: str | os.PathLike[str]) -> list[Entry]:
-        """Return files and directories in a directory, sorted by name; an empty list if the directory does not exist.
-
-        Raises
-        ------
-        MissingFileError
-            The directory cannot be read.
-        """
+        """Return files and directories in a directory, sorted by name; an empty list if the directory does not exist."""
         location = Location.parse(path)
 
         def listed(filesystem: pafs.FileSystem, inner: str) -> list[tuple[str, _Info]]:
@@ -422,12 +351,7 @@ class ClosedStorage(Storage):
 class StoredFile:
     """A file of a snapshot, opened at the first read.
 
-    Attributes
-    ----------
-    storage
-        Access to the file.
-    path
-        The path or URL of the file.
+    ``storage``: access to the file. ``path``: the path or URL of the file.
     """
 
     def __init__(self, storage: Storage, path: str, context: str, recorded_size: int | None) -> None:
@@ -470,13 +394,7 @@ class StoredFile:
         return self._open is None or self._open[1].is_current
 
     def read(self, offset: int, length: int) -> memoryview:
-        """Return ``length`` bytes from ``offset`` on.
-
-        Raises
-        ------
-        MissingFileError
-            The file does not exist, or ends before the range.
-        """
+        """Return ``length`` bytes from ``offset`` on."""
         file = self._opened()
         if offset < 0 or length < 0 or offset + length > file.size:
             raise MissingFileError(

@@ -48,12 +48,7 @@ _LONGEST: Final = 160
 def what_to_do(scheme: str, error: str = "") -> str:
     """Return the advice at the end of a message about storage; an empty string if no advice is known.
 
-    Parameters
-    ----------
-    scheme
-        The scheme of the URL; empty for a local path.
-    error
-        The text of the error of the storage's client.
+    ``scheme``: the scheme of the URL; empty for a local path. ``error``: the text of the error of the storage's client.
     """
     advice = next((advice for words, advice in _BY_ERROR if re.search(words, error)), "") or _BY_SCHEME.get(scheme, "")
     return "; " + advice.format(storage_options=spelled("storage_options")) if advice else ""
@@ -70,12 +65,7 @@ def unknown_scheme(scheme: str) -> str:
 def unknown_setting(error: str, settings: Iterable[str]) -> str:
     """Return a message about the settings of a file system, from the error of its constructor.
 
-    Parameters
-    ----------
-    error
-        The text of the ``TypeError``, which quotes the setting.
-    settings
-        The settings of the file system.
+    ``error``: the text of the ``TypeError``, which quotes the setting.
     """
     names = sorted(settings)
     quoted = re.search(r"unexpected keyword argument '(\w+)'", error)

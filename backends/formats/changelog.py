@@ -30,20 +30,8 @@ from state_processor.backends.state.descriptions import MAP, KeyedDescription
 class ChangelogSource(KeyedStateSource):
     """Keyed state of one handle of the changelog backend.
 
-    Parameters
-    ----------
-    handle
-        The handle; it defines the key groups.
-    materialized
-        The sources of the materialized parts.
-    changes
-        The changes after the materialization.
-    header
-        The states of both parts.
-    context
-        Operator and subtask, for messages.
-    snapshot
-        The snapshot of the handle.
+    ``handle``: the handle; it defines the key groups. ``materialized``: the sources of the materialized parts. ``changes``: the
+    changes after the materialization. ``header``: the states of both parts. ``context``: operator and subtask, for messages.
     """
 
     def __init__(

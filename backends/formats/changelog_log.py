@@ -90,15 +90,7 @@ class ChangeLog:
 
 
 def read_log(snapshot: Snapshot, handle: h.ChangelogStateBackendHandle, context: str) -> ChangeLog:
-    """Read the log of a handle, without changes of key groups outside of the handle.
-
-    Raises
-    ------
-    MissingFileError
-        If a file of the log does not exist.
-    CorruptSnapshotError
-        If a file of the log is damaged.
-    """
+    """Read the log of a handle, without changes of key groups outside of the handle."""
     log = ChangeLog()
     for part in handle.changes:
         names: dict[int, str] = {}  # each writer has its own state ids, and each part announces them
@@ -240,12 +232,8 @@ def deduce_key(changes: Iterable[tuple[int, memoryview, TypeSerializer]], max_pa
     Floating-point numbers have the bytes and hash codes of integers. If all keys are also plausible floating-point numbers, the
     type is ambiguous.
 
-    Parameters
-    ----------
-    changes
-        Key group, bytes from the key, and the serializer of the namespace for each change.
-    max_parallelism
-        Max parallelism of the operator.
+    ``changes``: key group, bytes from the key, and the serializer of the namespace for each change. ``max_parallelism``: max
+    parallelism of the operator.
     """
     sample = list(islice(changes, _MOST_CHANGES))
     fitting = [c for c in _CANDIDATES if sample and _fits(c, sample, max_parallelism)]

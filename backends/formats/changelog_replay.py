@@ -46,7 +46,7 @@ class Pieces:
         return _piece(source, self._key)
 
     def key_of(self, change: log.Change) -> bytes:
-        """Return the serialized key of a change. Changes of timers have none at their start."""
+        """Return the serialized key of a change. Changes of timers do not start with a key."""
         return self.key(DataInput(change.payload, change.where))
 
     def namespace(self, source: DataInput) -> bytes:
@@ -163,15 +163,7 @@ def _suffix(length: int) -> bytes:
 
 
 def apply_change(change: log.Change, pieces: Pieces, entries: dict[Scope, Value]) -> None:
-    """Apply a change to the entries of its key group.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If the kind of state does not support the change.
-    CorruptSnapshotError
-        If bytes of the change are left over.
-    """
+    """Apply a change to the entries of its key group."""
     source = DataInput(change.payload, change.where)
     apply = _APPLIERS.get((_shape(pieces.state), change.operation))
     if apply is None:

@@ -44,21 +44,11 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class FramedRun:
-    """Entries with lengths around key and value, as in canonical files and RocksDB.
+    """Entries with lengths around key and value, as in canonical files and RocksDB."""
 
-    Parameters
-    ----------
-    state
-        The state as registered by the source of these entries.
-    where
-        Operator, subtask, state and file, for messages.
-    blocks
-        The entries; they can be iterated over once.
-    """
-
-    state: KeyedDescription
-    where: str
-    blocks: Iterator[Block]
+    state: KeyedDescription  # the state as registered by the source of these entries
+    where: str  # operator, subtask, state and file, for messages
+    blocks: Iterator[Block]  # the entries; they can be iterated over once
 
     def layout(self, state: KeyedDescription, columns: FieldSelection) -> RowLayout:
         """Build the layout of an entry."""
@@ -85,32 +75,17 @@ class FramedRun:
 class UnframedRun:
     """Entries without lengths, as in heap files and in raw state.
 
-    Parameters
-    ----------
-    state, where
-        As for :class:`FramedRun`.
-    layout
-        Builds the layout of an entry.
-    sections
-        The entries; they can be iterated over once.
-    keys
-        The keys to decode; ``None`` decodes all.
+    ``state`` and ``where``: as for :class:`FramedRun`.
     """
 
     state: KeyedDescription
     where: str
-    layout: LayoutOf
-    sections: Iterator[Section]
-    keys: SerializedKeys | None = None
+    layout: LayoutOf  # builds the layout of an entry
+    sections: Iterator[Section]  # the entries; they can be iterated over once
+    keys: SerializedKeys | None = None  # the keys to decode; ``None`` decodes all
 
     def decode(self, state: KeyedDescription, columns: FieldSelection, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
-        """Yield the entries as columns, read with the serializers of ``state``.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If the entries of a key group do not end at its end.
-        """
+        """Yield the entries as columns, read with the serializers of ``state``."""
         if self.keys is not None:
             yield from BoundedRun(self.state, self.where, self.layout, self._blocks(self.keys)).decode(state, columns, options)
             return
@@ -128,16 +103,8 @@ class UnframedRun:
 
         A block is valid until the next block.
 
-        Parameters
-        ----------
-        guide
-            Function that returns mostly equal entries of a key group, from a run with the same types and layout. Ends of equal
-            entries are taken from them.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If the entries of a key group do not end at its end.
+        ``guide``: function that returns mostly equal entries of a key group, from a run with the same types and layout. Ends of
+        equal entries are taken from them.
         """
         whole = self.state.is_timer
         spans = RowSpans(self.layout(self.state, frozenset()))
@@ -195,18 +162,13 @@ class UnframedRun:
 class BoundedRun:
     """Entries without lengths whose bounds are known.
 
-    Parameters
-    ----------
-    state, where, layout
-        As for :class:`UnframedRun`.
-    blocks
-        The entries, each as one part; they can be iterated over once.
+    ``state``, ``where`` and ``layout``: as for :class:`UnframedRun`.
     """
 
     state: KeyedDescription
     where: str
     layout: LayoutOf
-    blocks: Iterator[Block]
+    blocks: Iterator[Block]  # the entries, each as one part; they can be iterated over once
 
     @classmethod
     def of_parts(cls, state: KeyedDescription, context: str, layout: LayoutOf, buffer: Buffer, entries: Entries) -> Self:

@@ -16,14 +16,9 @@ from state_processor.serializers.paths import ELEMENT, KEY, VALUE, is_inside
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Fields of a column's values.
+    """Fields of a column's values."""
 
-    Parameters
-    ----------
-    inside
-        The fields of a struct, the ``element`` of lists, the ``value`` of maps; ``None`` selects everything.
-    """
-
+    # the fields of a struct, the ``element`` of lists, the ``value`` of maps; ``None`` selects everything
     inside: Mapping[str, Fields] | None = None
 
     def of(self, name: str) -> Fields:
@@ -71,11 +66,6 @@ def selected(paths: Sequence[str], schema: pa.Schema) -> Selection:
     """Return the selection of paths: columns, or fields in columns such as ``value.id``.
 
     A path continues with names of fields of structs, ``element`` of lists, ``key`` and ``value`` of maps.
-
-    Raises
-    ------
-    OptionError
-        If a column or field does not exist, or a path is ambiguous.
     """
     tree: dict[str, _Node] = {}
     for path in paths:

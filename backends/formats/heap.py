@@ -49,21 +49,11 @@ class EntrySizes:
 
 
 class Damage(NamedTuple):
-    """The position of a wrong count in a key group.
+    """The position of a wrong count in a key group."""
 
-    Attributes
-    ----------
-    block
-        Index of the key group.
-    position
-        Position in the buffer.
-    problem
-        Description of the damage.
-    """
-
-    block: int
-    position: int
-    problem: str
+    block: int  # index of the key group
+    position: int  # position in the buffer
+    problem: str  # description of the damage
 
 
 def find_damage(
@@ -71,21 +61,11 @@ def find_damage(
 ) -> Damage | None:
     """Follow the counts of all key groups in a buffer at once.
 
-    Parameters
-    ----------
-    buffer
-        The key groups.
-    positions, ends
-        Start of the next state of each key group, and end of each key group.
-    unread
-        For each key group and state, whether the state follows; updated.
-    sizes
-        Sizes of the entries. The walk through a key group stops at entries of variable size.
+    ``positions`` and ``ends``: start of the next state of each key group, and end of each key group. ``unread``: for each key
+    group and state, whether the state follows; updated. ``sizes``: sizes of the entries. The walk through a key group stops at
+    entries of variable size.
 
-    Returns
-    -------
-    Damage or None
-        The first damage.
+    Returns: the first damage.
     """
     positions = positions.copy()
     blocks = np.arange(len(positions))
@@ -159,14 +139,7 @@ class HeapSource(KeyGroupFile):
         yield UnframedRun(state, self.where(state.name), layouts.heap_layout, self.sections(state.name, key_groups), keys)
 
     def sections(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Section]:
-        """Yield the positions of the entries of a state in each key group; then check the counts of later states.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If the counts of a key group do not match its end. Entries of later states are not decoded; if they differ in size,
-            :meth:`count_through` finds more damage.
-        """
+        """Yield the positions of the entries of a state in each key group; then check the counts of later states."""
         state_id = self.header.state_id(name)
         if state_id < 0:
             return
@@ -182,15 +155,7 @@ class HeapSource(KeyGroupFile):
     def count_through(self, key_groups: h.KeyGroupRange) -> str:
         """Skip the entries of all states.
 
-        Returns
-        -------
-        str
-            The reason if the entries of a state with an unknown serializer can't be skipped; otherwise empty.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If an entry is damaged, or the entries of a key group do not end at its end.
+        Returns: the reason if the entries of a state with an unknown serializer can't be skipped; otherwise empty.
         """
         problem = ""
         self._read(key_groups)

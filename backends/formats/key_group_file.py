@@ -30,12 +30,8 @@ KeyGroupBlock = tuple[int, int, int]
 class KeyGroupFile(KeyedStateSource):
     """A file with a header, then a block per key group at the offsets of its handle.
 
-    Parameters
-    ----------
-    stream, handle
-        The file, and the start of each key group.
-    header, context
-        See :class:`~state_processor.backends.formats.source.KeyedStateSource`.
+    ``stream`` and ``handle``: the file, and the start of each key group. ``header`` and ``context``: see
+    :class:`~state_processor.backends.formats.source.KeyedStateSource`.
     """
 
     def __init__(

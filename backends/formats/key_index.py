@@ -184,18 +184,10 @@ def _keep_rows(data, position, row, before, size, key_group, table, keys, spans,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SerializedKeys:
-    """Keys in serialized form.
+    """Keys in serialized form."""
 
-    Parameters
-    ----------
-    data
-        Their bytes.
-    spans
-        A row for each key: start and end.
-    """
-
-    data: npt.NDArray[np.uint8]
-    spans: npt.NDArray[np.int64]
+    data: npt.NDArray[np.uint8]  # their bytes
+    spans: npt.NDArray[np.int64]  # a row for each key: start and end
 
     @classmethod
     def of(cls, keys: Iterable[bytes]) -> SerializedKeys:
@@ -225,12 +217,7 @@ class FixedRow(NamedTuple):
 class KeyIndex:
     """An index of wanted keys.
 
-    Parameters
-    ----------
-    keys
-        The keys.
-    lead, tail
-        Number of bytes before and after the key in its part of an entry, if it is the same for all entries.
+    ``lead`` and ``tail``: number of bytes before and after the key in its part of an entry, if it is the same for all entries.
     """
 
     def __init__(self, keys: SerializedKeys, lead: int = 0, tail: int = UNKNOWN) -> None:

@@ -21,21 +21,8 @@ if TYPE_CHECKING:
 def open_source(snapshot: Snapshot, handle: h.KeyedStateHandle, context: str, max_parallelism: int) -> KeyedStateSource:
     """Open managed keyed state, and read only its header.
 
-    Parameters
-    ----------
-    snapshot
-        The snapshot, with access to its files.
-    handle
-        The keyed state.
-    context
-        Operator and subtask, for messages.
-    max_parallelism
-        Max parallelism of the operator.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If the kind of handle is not supported.
+    ``snapshot``: the snapshot, with access to its files. ``context``: operator and subtask, for messages. ``max_parallelism``:
+    max parallelism of the operator.
     """
     opener = _OPENERS.get(type(handle))
     if opener is None:

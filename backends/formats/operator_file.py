@@ -42,12 +42,6 @@ def operator_header(snapshot: Snapshot, handle: h.OperatorStateHandle, context: 
     """Read the header of a subtask's operator state.
 
     A state of the header may be missing in the handle. Flink restores it without elements.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        If the handle has a state that the header does not register (Flink: "Found state without corresponding meta info"), has a
-        state twice or with another mode, or has impossible offsets.
     """
     stream = snapshot.open(handle.stream, context)
     location = f"{context}, {stream.describe()}"

@@ -57,13 +57,7 @@ class RawTimers:
 
 
 def raw_blocks(stream: StateStream, handle: h.KeyGroupsStateHandle, context: str) -> list[RawBlock]:
-    """Return the blocks of raw keyed state in the order of the key groups; key groups with the offset -1 are empty.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        If an offset is after the end.
-    """
+    """Return the blocks of raw keyed state in the order of the key groups; key groups with the offset -1 are empty."""
     starts = [(k, handle.offset_of(k)) for k in handle.key_groups if handle.offset_of(k) >= 0]
     bounds = sorted({offset for _, offset in starts} | {stream.size})
     following = dict(pairwise(bounds))
@@ -105,17 +99,7 @@ def block_input(stream: StateStream, block: RawBlock, context: str, flink_major:
 def read_block(source: DataInput, step: Callable[[RawTimers], int]) -> list[RawTimers]:
     """Read the timers of a block by state.
 
-    Parameters
-    ----------
-    source
-        The block.
-    step
-        Function that returns the position after the timers of a state; timers don't have lengths.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If Flink 1.3 or older wrote it.
+    ``step``: function that returns the position after the timers of a state; timers don't have lengths.
     """
     start = source.position
     if source.read_bytes(4) != MAGIC:
@@ -149,14 +133,8 @@ def _step_over(source: DataInput) -> Callable[[RawTimers], int]:
 class RawTimersSource(KeyedStateSource):
     """Timers in raw keyed state.
 
-    Parameters
-    ----------
-    stream, blocks
-        The bytes, and the position of each key group.
-    context
-        Operator and subtask, for messages.
-    flink_major
-        The major version of the Flink that wrote the timers.
+    ``stream`` and ``blocks``: the bytes, and the position of each key group. ``context``: operator and subtask, for messages.
+    ``flink_major``: the major version of the Flink that wrote the timers.
     """
 
     def __init__(self, stream: StateStream, blocks: list[RawBlock], context: str, flink_major: int) -> None:

@@ -54,23 +54,7 @@ _TABLE_NAME: Final = re.compile(r"\d+\.sst")
 class Store:
     """A store. Tables are opened when their entries are asked for.
 
-    Parameters
-    ----------
-    snapshot
-        The snapshot, with access to its files.
-    handle
-        The files.
-    context
-        Operator and subtask, for messages.
-
-    Raises
-    ------
-    MissingFileError
-        If a file does not exist.
-    CorruptSnapshotError
-        If the manifest is damaged, or lists other files than the handle has.
-    UnsupportedFormatError
-        If the store has unsupported files.
+    ``snapshot``: the snapshot, with access to its files. ``handle``: the files. ``context``: operator and subtask, for messages.
     """
 
     def __init__(self, snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, context: str) -> None:
@@ -89,13 +73,7 @@ class Store:
         return f"store {self._handle.backend_id} of checkpoint {self._handle.checkpoint_id}"
 
     def family(self, name: str) -> Family:
-        """Return a column family.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If the store does not have it.
-        """
+        """Return a column family."""
         if name not in self._families:
             raise CorruptSnapshotError(
                 f"{self.where}: state {name!r} is registered, but its column family is missing in the store"
@@ -105,21 +83,8 @@ class Store:
     def blocks(self, family: str, lower: bytes, upper: bytes, prefix: int) -> Iterator[Block]:
         """Yield the entries of a column family from ``lower`` to before ``upper``, a few megabytes at a time.
 
-        Parameters
-        ----------
-        family
-            The column family: the name of the state.
-        lower, upper
-            Bounds of the keys.
-        prefix
-            Bytes of the key group before each key.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If the column family is missing, or a file is damaged.
-        UnsupportedFormatError
-            If a table has an unsupported feature.
+        ``family``: the column family: the name of the state. ``lower`` and ``upper``: bounds of the keys. ``prefix``: bytes of
+        the key group before each key.
         """
         context = f"{self.where}, state {family!r}"
         files = self.family(family).files
@@ -137,14 +102,7 @@ class Store:
 
         Ranges begin where tables begin. Only the index of a table with more than ``most_bytes`` is read.
 
-        Parameters
-        ----------
-        family
-            The column family.
-        lower, upper
-            Bounds of the keys.
-        most_bytes
-            Bytes of a range in its files, compressed.
+        ``lower`` and ``upper``: bounds of the keys. ``most_bytes``: bytes of a range in its files, compressed.
         """
         parts = sorted(part for file in self.family(family).files for part in self._parts(file, lower, upper, most_bytes))
         ranges: list[KeyRange] = []
@@ -290,23 +248,7 @@ def open_store(snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, 
 
     A store is opened again if a local file was copied again or replaced since, even under the same ``_metadata``.
 
-    Parameters
-    ----------
-    snapshot
-        The snapshot, with access to its files.
-    handle
-        The files of the store.
-    context
-        Operator and subtask, for messages.
-
-    Raises
-    ------
-    MissingFileError
-        If a file does not exist, or has another length than recorded.
-    CorruptSnapshotError
-        If the manifest is damaged, or lists other files than the handle has.
-    UnsupportedFormatError
-        If the store has unsupported files.
+    ``snapshot``: the snapshot, with access to its files. ``context``: operator and subtask, for messages.
     """
     key = (snapshot.directory, snapshot.digest, snapshot.storage.settings, snapshot.relocation.given, handle)
     with _stores_lock:
@@ -340,16 +282,8 @@ _MOST_SEEKS: Final = 1_000
 class RocksDbSource(KeyedStateSource):
     """Keyed state in the files of an embedded store. The first read of entries opens the files.
 
-    Parameters
-    ----------
-    snapshot, handle
-        The files.
-    header
-        The states, from the handle's metadata.
-    context
-        Operator and subtask, for messages.
-    max_parallelism
-        Max parallelism of the operator. It determines the size of the key group prefix.
+    ``header``: the states, from the handle's metadata. ``context``: operator and subtask, for messages. ``max_parallelism``: max
+    parallelism of the operator. It determines the size of the key group prefix.
     """
 
     stays_open = True

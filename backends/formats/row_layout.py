@@ -139,13 +139,7 @@ class RowLayout:
         return RowLayout((replace(part, slot=0),), self.columns)
 
     def compile(self, options: DecodeOptions) -> DecodeProgram:
-        """Compile the kernel program of a row.
-
-        Raises
-        ------
-        NotCompilableError
-            If a serializer does not have a kernel form.
-        """
+        """Compile the kernel program of a row."""
         return self._compile(self._builder(options))
 
     def _builder(self, options: DecodeOptions) -> DecodeBuilder:

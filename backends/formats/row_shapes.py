@@ -36,20 +36,11 @@ _LENGTH: Final = 4
 class LargeEntry:
     """An entry with an unread value.
 
-    Parameters
-    ----------
-    read
-        Function that returns a number of bytes from an offset.
-    origin
-        Value that is added to offsets in messages.
-    key, value, end
-        Offsets of the start of the key, the start of the value and the end of the value.
-    key_group
-        The key group.
+    ``key``, ``value`` and ``end``: offsets of the start of the key, the start of the value and the end of the value.
     """
 
-    read: Callable[[int, int], memoryview]
-    origin: int
+    read: Callable[[int, int], memoryview]  # function that returns a number of bytes from an offset
+    origin: int  # value that is added to offsets in messages
     key: int
     value: int
     end: int
@@ -69,14 +60,8 @@ class LargeEntry:
 class ListPieces:
     """Decoder of the entries of a list state. A large list becomes several rows with a part of its elements each.
 
-    Parameters
-    ----------
-    element
-        The serializer of elements.
-    layout, options, where
-        As for :func:`~state_processor.backends.formats.entry_runs.decode_framed`.
-    size
-        Bytes of a list to decode at a time.
+    ``element``: the serializer of elements. ``layout``, ``options`` and ``where``: as for
+    :func:`~state_processor.backends.formats.entry_runs.decode_framed`. ``size``: bytes of a list to decode at a time.
     """
 
     def __init__(self, element: TypeSerializer, layout: RowLayout, options: DecodeOptions, context: str, size: int) -> None:

@@ -140,10 +140,7 @@ class RowSpans:
 
     The kernel skips rows; Python skips rows if a serializer needs it. Rows of a fixed size, :attr:`fixed`, need neither.
 
-    Parameters
-    ----------
-    layout
-        The layout of rows. It has one part that captures the key.
+    ``layout``: the layout of rows. It has one part that captures the key.
     """
 
     def __init__(self, layout: RowLayout) -> None:
@@ -179,14 +176,8 @@ class RowSpans:
     ) -> npt.NDArray[np.int64]:
         """Return entries like :meth:`in_parts` of ``count`` rows that are mostly equal to the rows of a guide, in its order.
 
-        Parameters
-        ----------
-        buffer, bounds
-            The rows, from the first of the bounds.
-        count, locate, key_group
-            As for :meth:`of`.
-        guide
-            Bytes and entries of two parts, of rows with the same layout and key group. Rows with equal bytes are not skipped.
+        ``buffer`` and ``bounds``: the rows, from the first of the bounds. ``guide``: bytes and entries of two parts, of rows with
+        the same layout and key group. Rows with equal bytes are not skipped.
         """
         position, end = bounds
         entries = self._room_for(count)

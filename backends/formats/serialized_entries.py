@@ -44,10 +44,7 @@ ENTRY_COLUMNS: Final = frozenset(
 class PassThroughCodec(Codec):
     """Codec of the bytes of another codec's values.
 
-    Parameters
-    ----------
-    inner
-        The codec that finds the end of a value.
+    ``inner``: the codec that finds the end of a value.
     """
 
     child_names = ("",)
@@ -99,12 +96,7 @@ class PassThroughCodec(Codec):
 def with_serialized_values(state: KeyedDescription, serialized: Callable[[Codec], Codec] = PassThroughCodec) -> KeyedDescription:
     """Return the state with bytes instead of all values.
 
-    Parameters
-    ----------
-    state
-        The state.
-    serialized
-        Function that returns the codec of the bytes of a serializer's values.
+    ``serialized``: function that returns the codec of the bytes of a serializer's values.
     """
     return state.map_serializers(serialized)
 
@@ -114,14 +106,8 @@ def serialized_entries(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the entries of a state with bytes instead of values.
 
-    Parameters
-    ----------
-    source
-        The keyed state of one handle.
-    state
-        The state from :func:`with_serialized_values`.
-    key_groups
-        The key groups of the handle to read.
+    ``source``: the keyed state of one handle. ``state``: the state from :func:`with_serialized_values`. ``key_groups``: the key
+    groups of the handle to read.
     """
     for run in source.runs(state.name, key_groups):
         yield from run.decode(state, ENTRY_COLUMNS, LOSSLESS)

@@ -33,37 +33,18 @@ class KeyRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScanRequest:
-    """A request to read one state of one handle.
-
-    Parameters
-    ----------
-    name
-        The state.
-    columns
-        The columns to decode; a mapping of names to fields decodes these fields only.
-    options
-        Representation of values.
-    key_groups
-        The key groups to read.
-    keys
-        The keys to read; ``None`` reads all.
-    types
-        Types of columns that differ from the written types.
-    in_pieces
-        Whether a large list may be split into several rows with a part of its elements each; see
-        :data:`~state_processor.backends.formats.row_shapes.FIRST_INDEX`.
-    between
-        A part of the key groups, of a store; ``None`` reads all of them. It excludes ``keys``.
-    """
+    """A request to read one state of one handle."""
 
     name: str
-    columns: FieldSelection
-    options: DecodeOptions
+    columns: FieldSelection  # the columns to decode; a mapping of names to fields decodes these fields only
+    options: DecodeOptions  # representation of values
     key_groups: h.KeyGroupRange
-    keys: SerializedKeys | None = None
-    types: ColumnTypes = AS_WRITTEN
+    keys: SerializedKeys | None = None  # the keys to read; ``None`` reads all
+    types: ColumnTypes = AS_WRITTEN  # types of columns that differ from the written types
+    # whether a large list may be split into several rows with a part of its elements each; see
+    # :data:`~state_processor.backends.formats.row_shapes.FIRST_INDEX`
     in_pieces: bool = False
-    between: KeyRange | None = None
+    between: KeyRange | None = None  # a part of the key groups, of a store; ``None`` reads all of them. It excludes ``keys``.
 
 
 @lru_cache(maxsize=DESCRIBED)
@@ -79,12 +60,7 @@ class KeyedStateSource(ABC):
     A new format implements :attr:`backend` and :meth:`_runs`; its opener is registered in
     :mod:`~state_processor.backends.formats.opening`.
 
-    Parameters
-    ----------
-    header
-        The states.
-    context
-        Operator and subtask, for messages.
+    ``context``: operator and subtask, for messages.
     """
 
     stays_open: ClassVar[bool] = False
@@ -129,13 +105,7 @@ class KeyedStateSource(ABC):
 
 
 def read_keyed_header(snapshot: Snapshot, data: bytes | memoryview, context: str) -> state_headers.KeyedHeader:
-    """Read the header of keyed state from all of ``data``.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        If bytes are left over.
-    """
+    """Read the header of keyed state from all of ``data``."""
     return read_header(_read_whole, data, context, snapshot.flink_major)
 
 

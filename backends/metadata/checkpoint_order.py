@@ -89,12 +89,7 @@ class CheckpointOrder(Generic[C]):
 def in_order(marks: Iterable[Mark[C]], files: Callable[[C], Collection[str]]) -> CheckpointOrder[C]:
     """Order the checkpoints of one directory.
 
-    Parameters
-    ----------
-    marks
-        The checkpoints.
-    files
-        Returns the files of a checkpoint that other checkpoints may share. It is called if numbers and times disagree.
+    ``files``: returns the files of a checkpoint that other checkpoints may share. It is called if numbers and times disagree.
     """
     ordered = sorted(marks, key=lambda mark: mark.by_number)
     if all(earlier.by_time <= later.by_time for earlier, later in pairwise(ordered)):
@@ -177,32 +172,17 @@ _DEPTH: Final = 3
 class CheckpointPointer:
     """A file of high availability: the checkpoint that it names.
 
-    Parameters
-    ----------
-    file
-        The file.
-    job_id, checkpoint_id
-        The job, and the number of the checkpoint.
-    path
-        The directory of the checkpoint when it was written.
+    ``job_id`` and ``checkpoint_id``: the job, and the number of the checkpoint.
     """
 
     file: str
     job_id: str
     checkpoint_id: int
-    path: str
+    path: str  # the directory of the checkpoint when it was written
 
 
 def find_pointers(path: str, storage: Storage) -> list[CheckpointPointer]:
-    """Read the pointers in a directory and up to three levels below it, or the pointer in a file.
-
-    Raises
-    ------
-    NotASnapshotError
-        If the path does not exist, or does not contain a pointer.
-    CorruptSnapshotError
-        If a file is not a pointer.
-    """
+    """Read the pointers in a directory and up to three levels below it, or the pointer in a file."""
     location = Location.given(path)
     if storage.is_file(str(location)):
         return [read_pointer(str(location), storage)]
@@ -223,13 +203,7 @@ def _files(directory: str, storage: Storage, depth: int) -> Iterator[str]:
 
 
 def read_pointer(path: str, storage: Storage) -> CheckpointPointer:
-    """Read a pointer.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        If the file is not a pointer.
-    """
+    """Read a pointer."""
     with foreign_errors(path):
         file = storage.open(path)
         if file.size > _LARGEST:

@@ -97,25 +97,10 @@ def find_snapshots(
 ) -> Discovery:
     """Find the snapshots in a directory and below it.
 
-    Parameters
-    ----------
-    directory
-        The directory to search: it contains checkpoints, savepoints or jobs, or is a snapshot.
-    storage
-        Access to files; by default without settings.
-    depth
-        Number of levels below the directory to search.
-    read_before
-        Snapshots that an earlier search found. If the path and the time of ``_metadata`` are the same, it is not read again.
-    failures
-        Receives the reasons for directories below the directory that can't be listed. By default, one is an error.
-
-    Raises
-    ------
-    NotASnapshotError
-        If the directory does not exist.
-    MissingFileError
-        If the storage does not answer, or the name of a directory is not UTF-8.
+    ``directory``: the directory to search: it contains checkpoints, savepoints or jobs, or is a snapshot. ``storage``: access to
+    files; by default without settings. ``depth``: number of levels below the directory to search. ``read_before``: snapshots that
+    an earlier search found. If the path and the time of ``_metadata`` are the same, it is not read again. ``failures``: receives
+    the reasons for directories below the directory that can't be listed. By default, one is an error.
     """
     storage = storage or Storage()
     root = Location.given(directory)
@@ -207,13 +192,7 @@ def _info(storage: Storage, directory: Location, entries: list[Entry], read_befo
 
 
 def _possible_size(metadata: CheckpointMetadata) -> int:
-    """Return the total size of the state of a snapshot in bytes.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        If the sum does not fit into a Java ``long``.
-    """
+    """Return the total size of the state of a snapshot in bytes."""
     size = sum(operator.state_size for operator in metadata.operators)
     if not 0 <= size < 1 << 63:
         raise CorruptSnapshotError(f"`_metadata` refers to {size} bytes")

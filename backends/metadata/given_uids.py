@@ -20,17 +20,7 @@ def with_uids(snapshot: Snapshot, uids: Sequence[str]) -> Snapshot:
 
     The uid of a sink also matches the committers of the sink.
 
-    Parameters
-    ----------
-    snapshot
-        The snapshot. Its recorded uids are preserved.
-    uids
-        The uids that the job may use.
-
-    Raises
-    ------
-    OptionError
-        If no uid matches an operator.
+    ``snapshot``: the snapshot. Its recorded uids are preserved. ``uids``: the uids that the job may use.
     """
     operators = snapshot.metadata.operators
     uids_by_hash = {operator_id(uid): uid for uid in uids}

@@ -28,12 +28,8 @@ class HandleInput(DataInput):
 
     Positions count from the start of the file; ``data`` covers the range from ``base`` to ``loaded``.
 
-    Parameters
-    ----------
-    data
-        The bytes, or a file. One window of a file is in memory at a time; large inline state becomes a :class:`StoredPart`.
-    source
-        Name of the data in errors.
+    ``data``: the bytes, or a file. One window of a file is in memory at a time; large inline state becomes a :class:`StoredPart`.
+    ``source``: name of the data in errors.
     """
 
     __slots__ = ("base", "file", "loaded")

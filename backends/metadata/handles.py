@@ -254,13 +254,7 @@ class KeyGroupsStateHandle:
         return self.stream.state_size
 
     def offset_of(self, key_group: int) -> int:
-        """Return the offset in the stream of a key group of the range.
-
-        Raises
-        ------
-        IndexError
-            The range does not contain the key group.
-        """
+        """Return the offset in the stream of a key group of the range."""
         if key_group not in self.key_groups:
             raise IndexError(f"key group {key_group} is not in {self.key_groups}")
         return self.offsets[key_group - self.key_groups.start]

@@ -44,36 +44,18 @@ def beginning_digest(data: memoryview | StoredFile) -> str:
 
 
 def stored_metadata(directory: str, storage: Storage) -> StoredFile | None:
-    """Open the ``_metadata`` that a directory has now; ``None`` without one.
-
-    Raises
-    ------
-    MissingFileError
-        The storage fails.
-    """
+    """Open the ``_metadata`` that a directory has now; ``None`` without one."""
     return storage.open_if_file(str(Location.parse(directory).joined(METADATA_FILE)))
 
 
 def stored_digest(directory: str, storage: Storage) -> str | None:
-    """Return the digest of the ``_metadata`` that a directory has now; ``None`` without one.
-
-    Raises
-    ------
-    MissingFileError
-        The storage fails.
-    """
+    """Return the digest of the ``_metadata`` that a directory has now; ``None`` without one."""
     stored = stored_metadata(directory, storage)
     return None if stored is None else content_digest(metadata_content(stored))
 
 
 def check_not_replaced(storage: Storage, directory: str, digest: str) -> None:
-    """Raise an error if a directory has another snapshot now: files of the former one are gone.
-
-    Raises
-    ------
-    MissingFileError
-        If ``_metadata`` has another content, or the storage fails.
-    """
+    """Raise an error if a directory has another snapshot now: files of the former one are gone."""
     if digest and stored_digest(directory, storage) not in (None, digest):
         raise MissingFileError(
             f"{directory} was replaced since it was opened: its _metadata has another content, and files of the former snapshot "

@@ -71,18 +71,10 @@ _FACTOR = 37
 
 @dataclass(frozen=True, slots=True)
 class HashedNode:
-    """A node of the graph of a job.
+    """A node of the graph of a job."""
 
-    Attributes
-    ----------
-    inputs
-        The positions of the inputs, in their order; all are smaller than the position of the node.
-    chained
-        For each input, whether both operators are in one task.
-    """
-
-    inputs: tuple[int, ...]
-    chained: tuple[bool, ...]
+    inputs: tuple[int, ...]  # the positions of the inputs, in their order; all are smaller than the position of the node
+    chained: tuple[bool, ...]  # for each input, whether both operators are in one task
 
 
 def graph_hashes(
@@ -90,14 +82,8 @@ def graph_hashes(
 ) -> dict[int, str]:
     """Return the ids of the nodes of a graph.
 
-    Parameters
-    ----------
-    nodes
-        The nodes in the order of their numbers in Flink.
-    recorded
-        Ids by position of nodes with a uid.
-    sources
-        The nodes without inputs in the order of their numbers; by default the order of the nodes.
+    ``nodes``: the nodes in the order of their numbers in Flink. ``recorded``: ids by position of nodes with a uid. ``sources``:
+    the nodes without inputs in the order of their numbers; by default the order of the nodes.
     """
     outputs: list[list[tuple[int, bool]]] = [[] for _ in nodes]
     for place, node in enumerate(nodes):

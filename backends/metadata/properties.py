@@ -52,30 +52,14 @@ _TYPE_FIELDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class CheckpointProperties:
-    """Flink's ``CheckpointProperties``. A Java null becomes ``None``.
+    """Flink's ``CheckpointProperties``. A Java null becomes ``None``."""
 
-    Parameters
-    ----------
-    raw
-        The bytes of the stream.
-    kind
-        ``'savepoint'`` or ``'checkpoint'``.
-    format
-        ``'CANONICAL'`` or ``'NATIVE'`` for a savepoint.
-    name
-        ``'Savepoint'``, ``'Suspend Savepoint'``, ``'Checkpoint'``, …
-    post_checkpoint_action
-        ``'NONE'``, ``'SUSPEND'`` or ``'TERMINATE'`` for a savepoint.
-    sharing_files_strategy
-        ``'FORWARD_BACKWARD'``, ``'FORWARD'`` or ``'NO_SHARING'`` for a checkpoint.
-    """
-
-    raw: bytes = field(default=NULL_STREAM, repr=False)
-    kind: str | None = None
-    format: str | None = None
-    name: str | None = None
-    post_checkpoint_action: str | None = None
-    sharing_files_strategy: str | None = None
+    raw: bytes = field(default=NULL_STREAM, repr=False)  # the bytes of the stream
+    kind: str | None = None  # ``'savepoint'`` or ``'checkpoint'``
+    format: str | None = None  # ``'CANONICAL'`` or ``'NATIVE'`` for a savepoint
+    name: str | None = None  # ``'Savepoint'``, ``'Suspend Savepoint'``, ``'Checkpoint'``, …
+    post_checkpoint_action: str | None = None  # ``'NONE'``, ``'SUSPEND'`` or ``'TERMINATE'`` for a savepoint
+    sharing_files_strategy: str | None = None  # ``'FORWARD_BACKWARD'``, ``'FORWARD'`` or ``'NO_SHARING'`` for a checkpoint
     discard_cancelled: bool | None = None
     discard_failed: bool | None = None
     discard_finished: bool | None = None
@@ -129,19 +113,7 @@ def _fields(instance: Any) -> dict[str, Any]:
 def decode_properties(raw: bytes, source: str = "bytes", offset: int = 0) -> CheckpointProperties:
     """Decode the properties stream.
 
-    Parameters
-    ----------
-    raw
-        The whole stream, to the end of ``_metadata``.
-    source, offset
-        Source of the stream, for error messages.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        The stream is not exactly one ``CheckpointProperties`` or null.
-    UnsupportedFormatError
-        The class has another version.
+    ``raw``: the whole stream, to the end of ``_metadata``. ``source`` and ``offset``: source of the stream, for error messages.
     """
     if not raw.startswith(STREAM_HEADER) or len(raw) > _MOST_BYTES:
         # javaobj would accept other streams too, such as compressed ones
@@ -158,15 +130,7 @@ def decode_properties(raw: bytes, source: str = "bytes", offset: int = 0) -> Che
 def savepoint_properties(format: str = CANONICAL) -> CheckpointProperties:
     """Return the properties that Flink writes for a savepoint.
 
-    Parameters
-    ----------
-    format
-        ``'CANONICAL'`` or ``'NATIVE'``.
-
-    Raises
-    ------
-    OptionError
-        Another format.
+    ``format``: ``'CANONICAL'`` or ``'NATIVE'``.
     """
     if format not in (CANONICAL, NATIVE):
         raise OptionError(f"expected the savepoint format {CANONICAL} or {NATIVE}, found {format!r}")

@@ -43,19 +43,8 @@ _LISTED: Final = 200
 def locate_metadata(path: str | os.PathLike[str], storage: Storage | None = None) -> str:
     """Find the ``_metadata`` file of a snapshot.
 
-    Parameters
-    ----------
-    path
-        The snapshot's directory or its ``_metadata`` file, as a path or URL.
-    storage
-        Access to files; by default without settings.
-
-    Raises
-    ------
-    OptionError
-        The path is empty, or of another type.
-    NotASnapshotError
-        The path is not a snapshot. The message names snapshots up to three levels below.
+    ``path``: the snapshot's directory or its ``_metadata`` file, as a path or URL. ``storage``: access to files; by default
+    without settings.
     """
     storage = storage or Storage()
     check_path(path)
@@ -75,13 +64,7 @@ def locate_metadata(path: str | os.PathLike[str], storage: Storage | None = None
 
 
 def check_path(path: object) -> None:
-    """Check that an argument is a path of a snapshot.
-
-    Raises
-    ------
-    OptionError
-        If it is empty, or of another type.
-    """
+    """Check that an argument is a path of a snapshot."""
     if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
         problem = f"found {path!r}" if isinstance(path, str) or path is None else f"found a {type(path).__name__}"
         raise OptionError(f"path: expected the directory of a savepoint or checkpoint, {problem}")
@@ -186,11 +169,6 @@ class Snapshot:
 
         Spark, Polars and DuckDB keep plans for later queries. A snapshot that was removed meanwhile is not refused: its files
         tell whether the read can go on.
-
-        Raises
-        ------
-        MissingFileError
-            If another snapshot is in its place.
         """
         stored = stored_metadata(self.directory, self.storage)
         if stored is not None and beginning_digest(stored) != self.beginning:
@@ -213,11 +191,6 @@ class Snapshot:
         """Return where the bytes of a stream are now; inline state is at the place of its content.
 
         Two snapshots that record the same path have different bytes if each has a copy of the file.
-
-        Raises
-        ------
-        MissingFileError
-            If the file does not exist.
         """
         return self.open(stream, context).path or stream_identity(stream, self.directory)
 
@@ -230,23 +203,9 @@ def open_snapshot(
 ) -> Snapshot:
     """Read ``_metadata`` of a snapshot.
 
-    Parameters
-    ----------
-    path
-        The snapshot's directory or its ``_metadata`` file, as a path or URL.
-    path_mapping
-        Recorded prefix to current prefix, for moved files that are not found automatically.
-    storage
-        Access to files; by default without settings.
-    allow_paths
-        Directories outside of the snapshot's storage that recorded paths may refer to.
-
-    Raises
-    ------
-    NotASnapshotError
-        The path is not a snapshot.
-    CorruptSnapshotError
-        ``_metadata`` is damaged.
+    ``path``: the snapshot's directory or its ``_metadata`` file, as a path or URL. ``path_mapping``: recorded prefix to current
+    prefix, for moved files that are not found automatically. ``storage``: access to files; by default without settings.
+    ``allow_paths``: directories outside of the snapshot's storage that recorded paths may refer to.
     """
     storage = storage or Storage()
     stored = _open_metadata(path, storage)

@@ -231,19 +231,7 @@ class CheckpointMetadata:
 def read_metadata(data: bytes | bytearray | memoryview | MetadataFile, source: str = "_metadata") -> CheckpointMetadata:
     """Parse a ``_metadata`` file to its last byte.
 
-    Parameters
-    ----------
-    data
-        The whole file, in memory or read in parts.
-    source
-        Name of the file in errors, usually its path.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        The bytes are not valid.
-    UnsupportedFormatError
-        The version is newer than the known versions, or older than Flink 1.3.
+    ``data``: the whole file, in memory or read in parts. ``source``: name of the file in errors, usually its path.
     """
     inp = HandleInput(data, source)
     _check_magic(inp)
@@ -381,15 +369,7 @@ def _read_reference(inp: HandleInput) -> int | None:
 def write_metadata(metadata: CheckpointMetadata) -> bytes:
     """Write a ``_metadata`` file: the exact inverse of :func:`read_metadata`.
 
-    Parameters
-    ----------
-    metadata
-        The content. Its ``version`` selects the layout, and has to support all of the content.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        The version does not exist, or does not support a part of ``metadata``.
+    ``metadata``: the content. Its ``version`` selects the layout, and has to support all of the content.
     """
     layout = _layout(metadata.version, "metadata to write")
     out = DataOutput()

@@ -41,14 +41,8 @@ class _Inline:
 class StateStream:
     """The content of one state handle. It can be pickled; a file is opened at the first read.
 
-    Attributes
-    ----------
-    size
-        Recorded length in bytes.
-    path
-        The file; ``None`` for inline state.
-    snapshot
-        The directory of the snapshot and the digest of its ``_metadata``, to tell a missing file from a replaced snapshot.
+    ``size``: recorded length in bytes. ``path``: the file; ``None`` for inline state. ``snapshot``: the directory of the snapshot
+    and the digest of its ``_metadata``, to tell a missing file from a replaced snapshot.
     """
 
     def __init__(self, source: _Source, start: int, size: int, description: str, path: str | None) -> None:
@@ -86,15 +80,7 @@ class StateStream:
         return not isinstance(self._source, StoredFile) or self._source.is_current
 
     def read(self, offset: int = 0, length: int | None = None) -> memoryview:
-        """Return ``length`` bytes from ``offset``, by default to the end; numpy views them without a copy.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            The range is not within the stream.
-        MissingFileError
-            The file does not exist, cannot be read, or is shorter than recorded.
-        """
+        """Return ``length`` bytes from ``offset``, by default to the end; numpy views them without a copy."""
         count = self.size - offset if length is None else length
         if offset < 0 or count < 0 or offset + count > self.size:
             raise CorruptSnapshotError(
@@ -119,13 +105,7 @@ class StateStream:
 
 
 class RecentReads:
-    """Reads of a stream with a small cache: lookups read the same key groups for one state after the other.
-
-    Parameters
-    ----------
-    stream
-        The stream.
-    """
+    """Reads of a stream with a small cache: lookups read the same key groups for one state after the other."""
 
     def __init__(self, stream: StateStream) -> None:
         self._stream = stream
@@ -147,19 +127,8 @@ class RecentReads:
 def open_stream(handle: h.StreamStateHandle, storage: Storage, relocation: Relocation, context: str = "") -> StateStream:
     """Open the stream of a handle.
 
-    Parameters
-    ----------
-    handle
-        Any stream handle.
-    storage, relocation
-        Access to the files, and their current locations.
-    context
-        Owner of the stream (operator, state), for error messages.
-
-    Raises
-    ------
-    MissingFileError
-        The file is not found.
+    ``handle``: any stream handle. ``storage`` and ``relocation``: access to the files, and their current locations. ``context``:
+    owner of the stream (operator, state), for error messages.
     """
     return _OPENERS[type(handle)](handle, storage, relocation, context)
 

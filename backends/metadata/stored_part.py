@@ -19,12 +19,7 @@ class MetadataFile(Protocol):
 class StoredPart:
     """A part of a file that behaves like its bytes: it has a length and slices, and ``bytes(part)`` reads all of it.
 
-    Parameters
-    ----------
-    file
-        The file.
-    offset, size
-        Position of the part in the file.
+    ``offset`` and ``size``: position of the part in the file.
     """
 
     __slots__ = ("_file", "_offset", "_size")

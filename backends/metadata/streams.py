@@ -95,12 +95,7 @@ def _reusable(handle: h.KeyedStateHandle | None) -> Iterator[h.StreamStateHandle
 def stream_identity(stream: h.StreamStateHandle, directory: str) -> Hashable:
     """Return a value that equals the identity of a stream in another snapshot if both streams are the same bytes.
 
-    Parameters
-    ----------
-    stream
-        The stream.
-    directory
-        The directory of the snapshot. Paths of savepoints are relative to it.
+    ``directory``: the directory of the snapshot. Paths of savepoints are relative to it.
     """
     match stream:
         case h.FileStateHandle():

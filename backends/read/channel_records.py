@@ -41,21 +41,11 @@ _SMALLEST: Final = {tag: 1 + kind.before + 8 * kind.has_timestamp + kind.after f
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """Whole elements in the bytes of a channel, and the bytes before and after them.
+    """Whole elements in the bytes of a channel, and the bytes before and after them."""
 
-    Parameters
-    ----------
-    first
-        Where the first element begins.
-    bounds
-        Start and end of each element, without its length.
-    end
-        The end of the last whole element.
-    """
-
-    first: int
-    bounds: npt.NDArray[np.int64]
-    end: int
+    first: int  # where the first element begins
+    bounds: npt.NDArray[np.int64]  # start and end of each element, without its length
+    end: int  # the end of the last whole element
 
 
 def _is_element(tag: int, length: int) -> bool:
@@ -122,16 +112,7 @@ def _detail(data: bytes) -> str | None:
 class ChannelRecords:
     """The elements of channels as rows, in the order in which they were sent.
 
-    Parameters
-    ----------
-    snapshot
-        Where the channels are.
-    channels
-        The channels.
-    type_
-        The type of the records, which snapshots do not contain.
-    options
-        The representation of values.
+    ``type_``: the type of the records, which snapshots do not contain. ``options``: the representation of values.
     """
 
     def __init__(
@@ -158,15 +139,7 @@ class ChannelRecords:
         )
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of all channels; at least one batch, which may be empty.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            The buffers do not hold records of the type. The message names the channel.
-        MissingFileError
-            The directory has another snapshot since the channels were opened.
-        """
+        """Yield the rows of all channels; at least one batch, which may be empty."""
         self._snapshot.check_plan()
         yield pa.RecordBatch.from_pylist([], self.schema)
         for channel in self._channels:

@@ -27,12 +27,7 @@ def inferred_java_types(stored: StoredOperator, name: str | None) -> dict[str, J
     All entries are read, in this process. A collection without elements, or whose elements are of several classes or hold
     others themselves, is left out.
 
-    Parameters
-    ----------
-    stored
-        The operator.
-    name
-        The state; ``None`` for all keyed states side by side, whose paths begin with the names of the states.
+    ``name``: the state; ``None`` for all keyed states side by side, whose paths begin with the names of the states.
     """
     if name is not None:
         return _of_state(stored, name)

@@ -39,16 +39,8 @@ class JoinedStatesReader(PlannedReader):
 
     A row has all states of a key. States in a namespace and timers are read by name.
 
-    Parameters
-    ----------
-    stored
-        The operator that has the states.
-    states
-        The states by name, as each handle's header registers them.
-    plan
-        What the read gives.
-    note
-        What the rows leave out, for the comment of the column ``key``.
+    ``states``: the states by name, as each handle's header registers them. ``plan``: what the read gives. ``note``: what the rows
+    leave out, for the comment of the column ``key``.
     """
 
     def __init__(

@@ -110,17 +110,8 @@ class KeyColumn:
 def keys_of(state: KeyedDescription, selected: Sequence[Any] | pa.Table) -> Keys:
     """Return keys of a state.
 
-    Parameters
-    ----------
-    state
-        A state of the operator, for the type of its keys.
-    selected
-        Python values; or a table with a row for each key: the column ``key``, or if keys are structs the columns of their fields.
-
-    Raises
-    ------
-    OptionError
-        If a key is not of the state's key type, or a table has other columns.
+    ``state``: a state of the operator, for the type of its keys. ``selected``: Python values; or a table with a row for each key:
+    the column ``key``, or if keys are structs the columns of their fields.
     """
     column = _key_column(state, selected) if isinstance(selected, pa.Table) else _as_column(state.key, selected)
     if column is None:
@@ -138,14 +129,7 @@ def keys_of(state: KeyedDescription, selected: Sequence[Any] | pa.Table) -> Keys
 class WantedKeys:
     """Keys that a user looks up, with the key groups that they are in.
 
-    Parameters
-    ----------
-    state
-        A state of the operator, for the type of its keys.
-    keys
-        The keys.
-    max_parallelism
-        The number of key groups.
+    ``state``: a state of the operator, for the type of its keys. ``max_parallelism``: the number of key groups.
     """
 
     def __init__(self, state: KeyedDescription, keys: Keys, max_parallelism: int) -> None:

@@ -38,10 +38,7 @@ class Kept(Generic[_Key, _Result]):
     An owner without references to itself frees its files at once when it is dropped. ``functools.lru_cache`` of a bound method
     is such a reference.
 
-    Parameters
-    ----------
-    most
-        Maximum number of results.
+    ``most``: maximum number of results.
     """
 
     def __init__(self, most: int) -> None:
@@ -74,21 +71,9 @@ _KEPT_SUBTASKS: Final = 64
 class KeyReader:
     """A reader of single keys of an operator. Plans, types and open files are kept for further keys; threads may share it.
 
-    Parameters
-    ----------
-    stored
-        The operator that has the keys.
-    state
-        Name of a keyed state; ``None`` for all keyed states and the timers.
-    options
-        Shape and content, without keys.
-    exact_times
-        Whether dates and times of a state are text if a value of the key has nanoseconds that columns of times do not hold.
-
-    Raises
-    ------
-    NotFoundError
-        If the operator does not have keyed state.
+    ``stored``: the operator that has the keys. ``state``: name of a keyed state; ``None`` for all keyed states and the timers.
+    ``options``: shape and content, without keys. ``exact_times``: whether dates and times of a state are text if a value of the
+    key has nanoseconds that columns of times do not hold.
     """
 
     def __init__(self, stored: StoredOperator, state: str | None, options: ReadOptions, *, exact_times: bool = False) -> None:
@@ -108,22 +93,10 @@ class KeyReader:
 
         Only the subtasks that own the key group of the key are read.
 
-        Parameters
-        ----------
-        key
-            The key, as a Python value.
+        ``key``: the key, as a Python value.
 
-        Returns
-        -------
-        tuple
-            Tables of the columns that reading the state gives, which may be empty; timers are ``None`` where none are registered.
-
-        Raises
-        ------
-        NotFoundError
-            If the operator does not have the state.
-        OptionError
-            If the key is not of the operator's key type.
+        Returns: tables of the columns that reading the state gives, which may be empty; timers are ``None`` where none are
+        registered.
         """
         keys = WantedKeys(self._described, keys_of(self._described, (key,)), self._stored.operator.max_parallelism)
         groups = keys.key_groups
@@ -197,14 +170,8 @@ def _planned(stored: StoredOperator, variants: list[KeyedDescription], options: 
 class _Readers:
     """The readers of some subtasks.
 
-    Parameters
-    ----------
-    snapshot
-        The snapshot.
-    handles
-        The handles of the subtasks.
-    states, timers
-        The readers of the states by name, each perhaps with one that has dates and times as text, and the reader of the timers.
+    ``states`` and ``timers``: the readers of the states by name, each perhaps with one that has dates and times as text, and the
+    reader of the timers.
     """
 
     def __init__(

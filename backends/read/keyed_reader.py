@@ -53,14 +53,8 @@ _DOMAINS: Final = {"EVENT_TIMER": "event_time", "PROCESSING_TIMER": "processing_
 class KeyedStateReader(PlannedReader):
     """Reads one keyed state of an operator.
 
-    Parameters
-    ----------
-    stored
-        The operator that has the state.
-    states
-        The state as each handle's header registers it; they differ where subtasks met different subclasses of a POJO.
-    plan
-        What the read gives.
+    ``stored``: the operator that has the state. ``states``: the state as each handle's header registers it; they differ where
+    subtasks met different subclasses of a POJO. ``plan``: what the read gives.
     """
 
     def __init__(self, stored: StoredOperator, states: Sequence[KeyedDescription], plan: ReadPlan) -> None:

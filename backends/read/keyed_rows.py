@@ -43,18 +43,9 @@ def read_state(
 
     Columns and fields that the plan does not select are skipped, and keep their rows.
 
-    Parameters
-    ----------
-    source, state
-        The source, and the state with the types of the plan.
-    plan
-        What the read gives.
-    key_groups, keys
-        The key groups to read, and the keys in them; ``None`` for all.
-    key_bytes
-        True to add the serialized key of each row, which matches rows of several states.
-    between
-        A part of the key groups.
+    ``source`` and ``state``: the source, and the state with the types of the plan. ``plan``: what the read gives. ``key_groups``
+    and ``keys``: the key groups to read, and the keys in them; ``None`` for all. ``key_bytes``: true to add the serialized key of
+    each row, which matches rows of several states. ``between``: a part of the key groups.
     """
     if plan.options.expired == "only" and not state.has_ttl:
         return iter(())

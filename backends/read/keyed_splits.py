@@ -49,13 +49,7 @@ class KeyedHandle:
         return self.handle.state_size * len(self.key_groups.intersect(key_groups)) // max(1, len(self.key_groups))
 
     def open(self, snapshot: Snapshot) -> KeyedStateSource:
-        """Open the source of this handle.
-
-        Raises
-        ------
-        UnsupportedFormatError
-            If the handle is of a kind that is not read.
-        """
+        """Open the source of this handle."""
         if not self.raw:
             return open_source(snapshot, self.handle, self.context, self.max_parallelism)
         timers = open_raw_timers(snapshot, self.handle, self.context)
@@ -65,13 +59,7 @@ class KeyedHandle:
 
 
 def managed_handles(operator: OperatorState) -> Iterator[KeyedHandle]:
-    """Yield the handles of an operator's managed keyed state; timers in raw keyed state are left out.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        If two subtasks have the same key group.
-    """
+    """Yield the handles of an operator's managed keyed state; timers in raw keyed state are left out."""
     check_key_groups(operator)
     for subtask in operator.subtasks:
         if subtask.managed_keyed is not None:
@@ -79,13 +67,7 @@ def managed_handles(operator: OperatorState) -> Iterator[KeyedHandle]:
 
 
 def keyed_handles(operator: OperatorState, snapshot: Snapshot) -> Iterator[KeyedHandle]:
-    """Yield the handles of an operator's keyed state, by subtask. Of raw keyed state these are the handles that have timers.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        If two subtasks have the same key group.
-    """
+    """Yield the handles of an operator's keyed state, by subtask. Of raw keyed state these are the handles that have timers."""
     check_key_groups(operator)
     for subtask in operator.subtasks:
         if subtask.managed_keyed is not None:
@@ -95,13 +77,7 @@ def keyed_handles(operator: OperatorState, snapshot: Snapshot) -> Iterator[Keyed
 
 
 def check_key_groups(operator: OperatorState) -> None:
-    """Refuse an operator whose subtasks have the same key group: its keys would be read twice.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        If there are two such subtasks.
-    """
+    """Refuse an operator whose subtasks have the same key group: its keys would be read twice."""
     for slot in ("managed_keyed", "raw_keyed"):
         handles = ((subtask, getattr(subtask, slot)) for subtask in operator.subtasks)
         ranges = sorted(
@@ -135,22 +111,12 @@ KeyRanges = Callable[[KeyedHandle], Sequence[KeyRange]]
 
 @dataclass(frozen=True, slots=True)
 class KeyedSplit:
-    """A range of key groups of one handle: what one task reads. It can be pickled.
-
-    Attributes
-    ----------
-    handle, key_groups
-        The handle and its key groups.
-    keys
-        The keys to look up, if not all.
-    between
-        The part of the key groups to read, if not all.
-    """
+    """A range of key groups of one handle: what one task reads. It can be pickled."""
 
     handle: KeyedHandle
     key_groups: h.KeyGroupRange
-    keys: Keys | None = None
-    between: KeyRange | None = None
+    keys: Keys | None = None  # the keys to look up, if not all
+    between: KeyRange | None = None  # the part of the key groups to read, if not all
 
     @property
     def size(self) -> int:
@@ -168,16 +134,9 @@ def plan_splits(
 ) -> list[KeyedSplit]:
     """Cut handles into ranges of key groups of about ``split_bytes`` each, and large stores into ranges of keys.
 
-    Parameters
-    ----------
-    handles
-        The handles to read.
-    keys
-        Only these keys; ``None`` for all. Few key groups are read one by one, many in the ranges of a full read.
-    split_bytes
-        Size of a split, in bytes of the snapshot.
-    key_ranges
-        Function that returns the ranges of keys of a store, which it reads; ``None`` if key groups can't be cut.
+    ``handles``: the handles to read. ``keys``: only these keys; ``None`` for all. Few key groups are read one by one, many in the
+    ranges of a full read. ``split_bytes``: size of a split, in bytes of the snapshot. ``key_ranges``: function that returns the
+    ranges of keys of a store that it reads; ``None`` if key groups can't be cut.
     """
     splits = []
     large = [handle for handle in handles if key_ranges is not None and keys is None and _is_cut(handle, split_bytes)]
@@ -226,14 +185,7 @@ def _around(handle: KeyedHandle, ranges: Iterable[h.KeyGroupRange], groups: Sequ
 def key_group_chunks(key_groups: h.KeyGroupRange, size: int, most_bytes: int) -> Iterator[h.KeyGroupRange]:
     """Cut key groups into ranges that fit in memory together, of one key group at least.
 
-    Parameters
-    ----------
-    key_groups
-        The key groups.
-    size
-        Bytes of all of them, if they are alike.
-    most_bytes
-        Bytes of a range.
+    ``size``: bytes of all of them, if they are alike.
     """
     step = max(1, most_bytes * len(key_groups) // max(1, size))
     for start in range(key_groups.start, key_groups.end_inclusive + 1, step):

@@ -60,14 +60,8 @@ def _fields(state: OperatorDescription) -> tuple[Field, ...]:
 class OperatorStateReader(PlannedReader):
     """Reads one operator state of an operator, from all subtasks: ``value``, or ``key`` and ``value`` of broadcast state.
 
-    Parameters
-    ----------
-    stored
-        The operator that has the state.
-    states
-        The state as each subtask registers it.
-    plan
-        What the read gives. Operator state does not have key groups or TTL: these metadata columns are null.
+    ``stored``: the operator that has the state. ``states``: the state as each subtask registers it. ``plan``: what the read
+    gives. Operator state does not have key groups or TTL: these metadata columns are null.
     """
 
     def __init__(self, stored: StoredOperator, states: Sequence[StateDescription], plan: ReadPlan) -> None:
@@ -86,13 +80,7 @@ class OperatorStateReader(PlannedReader):
         return pa.schema([*merged, *shapes.METADATA]) if self._plan.options.metadata else merged
 
     def splits(self, split_bytes: int = 0) -> list[OperatorSplit]:
-        """Plan a split per subtask. Broadcast state has one split, since each subtask has a copy.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If the copies of broadcast state differ.
-        """
+        """Plan a split per subtask. Broadcast state has one split, since each subtask has a copy."""
         splits = [
             OperatorSplit(s.managed_operator, s.index, subtask_label(self._stored.operator, s))
             for s in self._stored.operator.subtasks

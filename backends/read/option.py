@@ -57,56 +57,30 @@ PYTHON: Final = NAMED | {Kind.LOOKUP, Kind.BROADCAST}
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a field declares about its option.
+    """What a field declares about its option."""
 
-    Parameters
-    ----------
-    values
-        The values that users pass: a name in the table ``VALUES`` of :mod:`state_processor.options.values`, or the ``Literal``
-        of the choices.
-    doc
-        The sentence for documentation and help.
-    default
-        The normal form of the value if the option is not given.
-    least
-        The smallest number that is accepted; ``None`` for any number of the kind.
-    operand
-        What follows its flag on the command line, such as ``ZONE``; ``None`` if it has no flag. A flag with ``=`` in its operand
-        may be repeated, and the value is a mapping. With ``...`` the value is a list. With an empty operand the flag inverts the
-        default.
-    prefix
-        For a mapping whose entries are options of the data source: the prefix of their names.
-    on
-        The kinds of reads that the option acts on. Reads of other kinds refuse it.
-    holds_on
-        The kinds whose rows are as the option asks, whatever its value is.
-    needs
-        Other options. The option needs one of them.
-    code_only
-        True if data sources don't have the option.
-    """
-
+    # the values that users pass: a name in the table ``VALUES`` of :mod:`state_processor.options.values`, or the ``Literal`` of
+    # the choices
     values: Any
-    doc: str
-    default: Any = None
-    least: int | None = None
+    doc: str  # the sentence for documentation and help
+    default: Any = None  # the normal form of the value if the option is not given
+    least: int | None = None  # the smallest number that is accepted; ``None`` for any number of the kind
+    # what follows its flag on the command line, such as ``ZONE``; ``None`` without a flag. A flag with ``=`` in its operand
+    # may be repeated, and the value is a mapping. With ``...`` the value is a list. With an empty operand the flag inverts the
+    # default.
     operand: str | None = None
-    prefix: str = ""
-    on: frozenset[Kind] = ALL
-    holds_on: frozenset[Kind] = frozenset()
-    needs: tuple[str, ...] = ()
-    code_only: bool = False
+    prefix: str = ""  # for a mapping whose entries are options of the data source: the prefix of their names
+    on: frozenset[Kind] = ALL  # the kinds of reads that the option acts on. Reads of other kinds refuse it.
+    holds_on: frozenset[Kind] = frozenset()  # the kinds whose rows are as the option asks, whatever its value is
+    needs: tuple[str, ...] = ()  # other options. The option needs one of them.
+    code_only: bool = False  # true if data sources don't have the option
 
 
 def option(values: Any, doc: str, default: Any = None, *, in_repr: bool = True, **declaration: Any) -> Any:
     """Return a field of a dataclass that declares an option.
 
-    Parameters
-    ----------
-    values, doc, default, **others
-        See :class:`Declaration`.
-    in_repr
-        False to leave the value out of the object's ``repr``.
+    ``values``, ``doc``, ``default`` and ``**others``: see :class:`Declaration`. ``in_repr``: false to leave the value out of the
+    object's ``repr``.
     """
     metadata = {_DECLARATION: Declaration(values, doc, default, **declaration)}
     if isinstance(default, dict):

@@ -1,6 +1,6 @@
 """Operators of a query that was submitted as text: they are matched with the operators of a plan that is compiled later.
 
-A job that runs a compiled plan has uids from the plan. A job that was submitted as text has none: Flink computes the ids of its
+A job that runs a compiled plan has uids from the plan. For a job that was submitted as text, Flink computes the ids of its
 operators from the shape of the graph. The same ids are computed from the plan. If the job had another shape, operators are
 matched by their states, types and names.
 """
@@ -58,43 +58,21 @@ _OPERATOR_STATES: Final[Mapping[str, frozenset[str]]] = {
 
 @dataclass(frozen=True)
 class QueryMatch:
-    """The match of an operator of a snapshot.
-
-    Attributes
-    ----------
-    operator
-        The operator of the snapshot.
-    found
-        The operator of the plan; ``None`` if none or several are possible.
-    evidence
-        What the match is based on.
-    candidates
-        The possible operators, if there are several.
-    """
+    """The match of an operator of a snapshot."""
 
     operator: OperatorState
-    found: TranslatedOperator | None
-    evidence: tuple[str, ...] = ()
-    candidates: tuple[TranslatedOperator, ...] = ()
+    found: TranslatedOperator | None  # the operator of the plan; ``None`` if none or several are possible
+    evidence: tuple[str, ...] = ()  # what the match is based on
+    candidates: tuple[TranslatedOperator, ...] = ()  # the possible operators, if there are several
 
 
 @dataclass(frozen=True)
 class QueryMatches:
-    """The matches of the operators of a snapshot.
+    """The matches of the operators of a snapshot."""
 
-    Attributes
-    ----------
-    matches
-        The match of each operator.
-    by_id
-        Whether the ids confirm the shape of the graph.
-    advice
-        How to compile the plan so that it fits the job, if options of the job differ.
-    """
-
-    matches: tuple[QueryMatch, ...]
-    by_id: bool
-    advice: tuple[str, ...] = ()
+    matches: tuple[QueryMatch, ...]  # the match of each operator
+    by_id: bool  # whether the ids confirm the shape of the graph
+    advice: tuple[str, ...] = ()  # how to compile the plan so that it fits the job, if options of the job differ
 
     @property
     def found(self) -> dict[str, TranslatedOperator]:
@@ -107,11 +85,6 @@ def with_query(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
 
     Operators without a uid get ids and uids of the plan. So a savepoint that is written from the snapshot can be restored by a
     job that runs the plan.
-
-    Raises
-    ------
-    OptionError
-        If no operator of the snapshot can be matched with the plan.
     """
     operators, recorded = snapshot.metadata.operators, snapshot.recorded_ids
     if operators and not any(o.operator_id in plan.operators for o in operators):
@@ -157,12 +130,7 @@ def match_query(snapshot: Snapshot, plan: CompiledPlan) -> QueryMatches:
     If the ids of all operators follow from the plan, they decide; the states have to fit. Otherwise each operator with state is
     matched if one operator of the plan alone fits its states, types and name.
 
-    Parameters
-    ----------
-    snapshot
-        The snapshot of a job without uids.
-    plan
-        The plan of the query.
+    ``snapshot``: the snapshot of a job without uids.
     """
     return _SubmittedJob(snapshot, plan).matches()
 
@@ -170,12 +138,7 @@ def match_query(snapshot: Snapshot, plan: CompiledPlan) -> QueryMatches:
 class _SubmittedJob:
     """A job that was submitted as text, and the plan that was compiled later.
 
-    Attributes
-    ----------
-    operators
-        The operators of the snapshot.
-    states
-        The states of each operator, by its id.
+    ``operators``: the operators of the snapshot. ``states``: the states of each operator, by its id.
     """
 
     def __init__(self, snapshot: Snapshot, plan: CompiledPlan) -> None:

@@ -34,45 +34,19 @@ CHANNEL_STATE: Final = FormatVersions("channel state", {0: "1.11"})
 
 @dataclass(frozen=True, slots=True)
 class ChannelState:
-    """The buffers of one channel of a subtask.
+    """The buffers of one channel of a subtask."""
 
-    Parameters
-    ----------
-    kind
-        ``input`` (an input channel) or ``output`` (a result subpartition).
-    subtask
-        The subtask's index.
-    gate
-        The input gate or result partition.
-    channel
-        The input channel or subpartition.
-    size
-        Bytes of all buffers as Flink recorded them, lengths included.
-    offsets
-        Where in the stream the pieces are.
-    stream
-        The file.
-    context
-        Operator and subtask, for messages.
-    """
-
-    kind: str
-    subtask: int
-    gate: int
-    channel: int
-    size: int
-    offsets: h.Offsets
-    stream: h.StreamStateHandle
-    context: str
+    kind: str  # ``input`` (an input channel) or ``output`` (a result subpartition)
+    subtask: int  # the subtask's index
+    gate: int  # the input gate or result partition
+    channel: int  # the input channel or subpartition
+    size: int  # bytes of all buffers as Flink recorded them, lengths included
+    offsets: h.Offsets  # where in the stream the pieces are
+    stream: h.StreamStateHandle  # the file
+    context: str  # operator and subtask, for messages
 
     def read(self, snapshot: Snapshot) -> Iterator[bytes]:
-        """Read the bytes of each piece, in the order of sending.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If the file is not one of channel state.
-        """
+        """Read the bytes of each piece, in the order of sending."""
         stream = snapshot.open(self.stream, self.context)
         location = f"{self.context}, {self.kind} {self.gate}/{self.channel}, {stream.describe()}"
         CHANNEL_STATE.check(DataInput(stream.read(0, 4), location).read_int(), location, 0)
@@ -93,13 +67,7 @@ def channel_states(operator: OperatorState) -> Iterator[ChannelState]:
 
 
 def wanted_channels(operator: OperatorState, direction: str | None, gate: int | None) -> list[ChannelState]:
-    """Return the channels of one direction, and of one input gate or result partition; ``None`` for all.
-
-    Raises
-    ------
-    OptionError
-        There is no such direction, or the gate does not have data.
-    """
+    """Return the channels of one direction, and of one input gate or result partition; ``None`` for all."""
     if direction not in (None, INPUT, OUTPUT):
         raise OptionError(f"{spelled('direction', direction)}: expected {INPUT!r} or {OUTPUT!r}")
     channels = [c for c in channel_states(operator) if direction in (None, c.kind)]
@@ -168,12 +136,7 @@ _BUFFERS: Final = pa.field("buffers", pa.list_(pa.binary()))
 def channel_table(snapshot: Snapshot, operators: Sequence[OperatorState], *, raw: bool = False) -> pa.Table:
     """Return one row per channel with in-flight data: whose it is, its size, and how many whole records it has.
 
-    Parameters
-    ----------
-    snapshot, operators
-        Where the channels are.
-    raw
-        Adds the bytes of each buffer.
+    ``raw``: adds the bytes of each buffer.
     """
     rows = []
     for operator in operators:
@@ -200,20 +163,10 @@ _BATCH_BYTES: Final = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class RawPiece:
-    """Bytes that an operator wrote.
+    """Bytes that an operator wrote."""
 
-    Parameters
-    ----------
-    subtask
-        The subtask's index.
-    index
-        The key group of raw keyed state, the number of the partition of raw operator state.
-    data
-        The bytes.
-    """
-
-    subtask: int
-    index: int
+    subtask: int  # the subtask's index
+    index: int  # the key group of raw keyed state, the number of the partition of raw operator state
     data: bytes
 
 
@@ -230,13 +183,7 @@ def raw_keyed_state(snapshot: Snapshot, operator: OperatorState) -> Iterator[Raw
 
 
 def raw_operator_state(snapshot: Snapshot, operator: OperatorState) -> Iterator[RawPiece]:
-    """Yield an operator's own raw operator state, by partition.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        If an offset is behind the end.
-    """
+    """Yield an operator's own raw operator state, by partition."""
     for subtask in operator.subtasks:
         if subtask.raw_operator is None:
             continue
@@ -263,19 +210,8 @@ class RawSplit:
 class RawStateReader(PlannedReader):
     """Reads raw state, as rows of ``subtask``, ``key_group`` or ``partition``, and ``value`` (the bytes).
 
-    Parameters
-    ----------
-    stored
-        The operator that has the state.
-    kind
-        ``RAW_KEYED`` or ``RAW_OPERATOR``.
-    plan
-        What the read gives: raw state has columns, and its values are bytes.
-
-    Raises
-    ------
-    NotFoundError
-        If the operator does not have such state.
+    ``stored``: the operator that has the state. ``kind``: ``RAW_KEYED`` or ``RAW_OPERATOR``. ``plan``: what the read gives: raw
+    state has columns, and its values are bytes.
     """
 
     def __init__(self, stored: StoredOperator, kind: str, plan: ReadPlan) -> None:

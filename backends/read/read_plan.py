@@ -32,18 +32,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """The values to read of a state with time-to-live.
+    """The values to read of a state with time-to-live."""
 
-    Parameters
-    ----------
-    oldest
-        Last access up to which (inclusive) a value is expired, in epoch microseconds.
-    only_expired
-        True to read the expired values, false to read the others.
-    """
-
-    oldest: int
-    only_expired: bool = False
+    oldest: int  # last access up to which (inclusive) a value is expired, in epoch microseconds
+    only_expired: bool = False  # true to read the expired values, false to read the others
 
     def wanted(self, access: pa.Array) -> pa.Array:
         """Return which values are read, by their last access. Values without one never expire (Flink: ``TtlUtils.expired``)."""
@@ -53,40 +45,21 @@ class Expiry:
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """What a read gives.
-
-    Parameters
-    ----------
-    options
-        The options of the read.
-    values
-        How values are represented. Times of last access are decoded only if a column or the expiry needs them.
-    types
-        Types and names that states are read in.
-    expiry
-        The values to read, by their last access; ``None`` for all.
-    selection
-        The columns to read, and the fields in them; ``None`` for all. ``columns`` of the options are columns of the whole read.
-    """
+    """What a read gives."""
 
     options: ReadOptions
+    # how values are represented. Times of last access are decoded only if a column or the expiry needs them.
     values: DecodeOptions
-    types: ColumnTypes
-    expiry: Expiry | None
+    types: ColumnTypes  # types and names that states are read in
+    expiry: Expiry | None  # the values to read, by their last access; ``None`` for all
+    # the columns to read, and the fields in them; ``None`` for all. ``columns`` of the options are columns of the whole read.
     selection: Selection | None = None
 
     @classmethod
     def of(cls, options: ReadOptions, names: Iterable[tuple[str, DeclaredNames]] = (), time_zone: str = "UTC") -> ReadPlan:
         """Return the plan for options.
 
-        Parameters
-        ----------
-        options
-            The options.
-        names
-            Names for the fields of rows, by state.
-        time_zone
-            The zone of the job's JVM, for values of ``java.sql``.
+        ``names``: names for the fields of rows, by state. ``time_zone``: the zone of the job's JVM, for values of ``java.sql``.
         """
         python = options.python_types if options.python_type is None else (("", options.python_type), *options.python_types)
         with_times = options.metadata or options.ttl is not None
@@ -109,10 +82,7 @@ class ReadPlan:
     def finished(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return the rows of one split as the read gives them. An option that acts on the rows of any state acts here.
 
-        Parameters
-        ----------
-        batches
-            The rows of the split, in the columns of the reader; some batches may be empty.
+        ``batches``: the rows of the split, in the columns of the reader; some batches may be empty.
         """
         return filter(attrgetter("num_rows"), batches)  # unlike a loop, it does not keep a batch while the next one is decoded
 
@@ -121,11 +91,6 @@ def plan_read(stored: StoredOperator, states: Sequence[StateDescription], option
     """Return the plan of a read of some states.
 
     Names of the fields of rows come from the user and from the plan of the query, and the time zone from the snapshot.
-
-    Raises
-    ------
-    OptionError
-        If the names do not fit.
     """
     snapshot = stored.snapshot
     if snapshot.query_plan is None and not options.fields:
@@ -144,12 +109,7 @@ def _expiry(options: ReadOptions) -> Expiry | None:
 class PlannedReader(ABC):
     """A reader of state of an operator. After unpickling it can read splits, but not plan them.
 
-    Parameters
-    ----------
-    stored
-        The operator that has the state.
-    plan
-        What the read gives.
+    ``stored``: the operator that has the state. ``plan``: what the read gives.
     """
 
     def __init__(self, stored: StoredOperator, plan: ReadPlan) -> None:

@@ -76,13 +76,7 @@ def schema_text(schema: pa.Schema) -> str:
 
 
 def spark_ddl(data_type: pa.DataType) -> str:
-    """Return Spark's name of a type.
-
-    Raises
-    ------
-    TypeError
-        If Spark does not have the type.
-    """
+    """Return Spark's name of a type."""
     if data_type in SPARK_NAMES:
         return SPARK_NAMES[data_type]
     if pa.types.is_timestamp(data_type):

@@ -45,25 +45,14 @@ from state_processor.serializers.keys.hash_codes import hash_codes
 
 @dataclass
 class FileCheck:
-    """Outcome of a check.
+    """Outcome of a check."""
 
-    Attributes
-    ----------
-    checked
-        Number of files and parts of files that the snapshot refers to.
-    problems
-        A message for each that is not there.
-    claimed
-        Number of files by the directory of a savepoint that they are in, although the snapshot refers to them as its own: Flink
-        can't restore it (FLINK-39964).
-    claimed_missing
-        The problem with files of such a savepoint that are not found; empty if there are none.
-    """
-
-    checked: int = 0
-    problems: list[str] = field(default_factory=list)
+    checked: int = 0  # number of files and parts of files that the snapshot refers to
+    problems: list[str] = field(default_factory=list)  # a message for each that is not there
+    # number of files by the directory of a savepoint that they are in, although the snapshot refers to them as its own: Flink
+    # can't restore it (FLINK-39964)
     claimed: Counter[str] = field(default_factory=Counter)
-    claimed_missing: str = ""
+    claimed_missing: str = ""  # the problem with files of such a savepoint that are not found; empty if there are none
 
     @property
     def is_restorable(self) -> bool:
@@ -120,12 +109,7 @@ class SnapshotCheck(ABC):
     def check(self, snapshot: Snapshot, watched: Callable[[Sequence[OperatorState]], Iterable[OperatorState]] = iter) -> None:
         """Check all operators of a snapshot.
 
-        Parameters
-        ----------
-        snapshot
-            The snapshot.
-        watched
-            Yields operators one after the other, and may note how far the check is.
+        ``watched``: yields operators one after the other, and may note how far the check is.
         """
         for operator in watched(snapshot.metadata.operators):
             self._check_operator(snapshot, operator)
@@ -149,26 +133,14 @@ class SnapshotCheck(ABC):
 class StructureCheck(SnapshotCheck):
     """Outcome of a check of structure.
 
-    Attributes
-    ----------
-    headers
-        Number of headers of operator state that fit their state handles.
-    counted
-        Number of files of the heap backend whose entries were counted to the end.
-    blocks
-        Number of blocks of embedded stores whose checksums are right.
-    problems
-        A message for each file that is damaged.
-    unknown
-        A message for each file that can't be checked, for instance since a serializer is not known.
-    without_checksums
-        The files of embedded stores that do not have checksums.
+    ``problems``: a message for each file that is damaged. ``unknown``: a message for each file that can't be checked, for
+    instance since a serializer is not known.
     """
 
-    headers: int = 0
-    counted: int = 0
-    blocks: int = 0
-    without_checksums: list[str] = field(default_factory=list)
+    headers: int = 0  # number of headers of operator state that fit their state handles
+    counted: int = 0  # number of files of the heap backend whose entries were counted to the end
+    blocks: int = 0  # number of blocks of embedded stores whose checksums are right
+    without_checksums: list[str] = field(default_factory=list)  # the files of embedded stores that do not have checksums
     _verified: set[Hashable] = field(default_factory=set, init=False)
 
     def _check_operator(self, snapshot: Snapshot, operator: OperatorState) -> None:
@@ -233,19 +205,12 @@ class StructureCheck(SnapshotCheck):
 class ValueCheck(SnapshotCheck):
     """Outcome of a check of values.
 
-    Attributes
-    ----------
-    rows
-        Number of decoded rows.
-    problems
-        A message for each state that can't be decoded, or is in wrong key groups.
-    unknown
-        A message for each state whose format is not known.
-    unhashed
-        States whose keys have a ``hashCode`` of the job's classes, so that their key groups can't be checked.
+    ``problems``: a message for each state that can't be decoded, or is in wrong key groups. ``unknown``: a message for each state
+    whose format is not known.
     """
 
-    rows: int = 0
+    rows: int = 0  # number of decoded rows
+    # states whose keys have a ``hashCode`` of the job's classes, so that their key groups can't be checked
     unhashed: list[str] = field(default_factory=list)
 
     def _check_operator(self, snapshot: Snapshot, operator: OperatorState) -> None:
@@ -283,13 +248,7 @@ class ValueCheck(SnapshotCheck):
 
 
 def _misplaced_keys(batch: pa.RecordBatch, state: KeyedDescription, max_parallelism: int) -> str | None:
-    """Return a message if keys are in another key group than Flink looks for them in.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If only classes of the job compute the hash codes of the keys.
-    """
+    """Return a message if keys are in another key group than Flink looks for them in."""
     keys = batch.column(batch.schema.get_field_index(KEY))
     expected = key_group(hash_codes(state.key, keys), max_parallelism)
     stored = batch.column(batch.schema.get_field_index(KEY_GROUP_COLUMN)).to_numpy()

@@ -76,29 +76,14 @@ class SelectableStateReader(StateReader, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StatesToRead:
-    """The states that a read gives.
+    """The states that a read gives."""
 
-    Parameters
-    ----------
-    stored
-        The operator that has the states.
-    kind
-        What is read.
-    variants
-        The states by name, as the subtasks register them; empty for raw state.
-    state
-        The name of the state, if one is read.
-    raw
-        ``RAW_KEYED`` or ``RAW_OPERATOR``, for raw state.
-    left_out
-        Names of keyed states that a row for each key can't have: states of windows and of other namespaces.
-    """
-
-    stored: StoredOperator
-    kind: Kind
-    variants: Mapping[str, list[StateDescription]]
-    state: str | None = None
-    raw: str = ""
+    stored: StoredOperator  # the operator that has the states
+    kind: Kind  # what is read
+    variants: Mapping[str, list[StateDescription]]  # the states by name, as the subtasks register them; empty for raw state
+    state: str | None = None  # the name of the state, if one is read
+    raw: str = ""  # ``RAW_KEYED`` or ``RAW_OPERATOR``, for raw state
+    # names of keyed states that a row for each key can't have: states of windows and of other namespaces
     left_out: tuple[str, ...] = ()
 
     @property
@@ -185,26 +170,10 @@ def open_state(
 ) -> SelectableStateReader:
     """Open the reader of a state.
 
-    Parameters
-    ----------
-    stored
-        The operator that has the state.
-    state
-        Its name; ``None`` for all keyed states side by side or, with kind ``TIMER``, all timers.
-    kind
-        The expected kind: ``KEYED``, ``TIMER``, ``OPERATOR_LIST``, ``UNION_LIST``, ``BROADCAST``, or ``None`` for any.
-        ``RAW_KEYED`` and ``RAW_OPERATOR`` are bytes of the operator's own format; they don't have a name.
-    options
-        Shape and content.
-
-    Raises
-    ------
-    NotFoundError
-        If the operator does not have the state, or the state is of another kind.
-    OptionError
-        If a column or field does not exist, or operator state is not named.
-    UnsupportedFormatError
-        If it can't be read; other states of the operator do not matter.
+    ``stored``: the operator that has the state. ``state``: its name; ``None`` for all keyed states side by side or, with kind
+    ``TIMER``, all timers. ``kind``: the expected kind: ``KEYED``, ``TIMER``, ``OPERATOR_LIST``, ``UNION_LIST``, ``BROADCAST``, or
+    ``None`` for any. ``RAW_KEYED`` and ``RAW_OPERATOR`` are bytes of the operator's own format; they don't have a name.
+    ``options``: shape and content.
     """
     options = options or ReadOptions()
     if options.python_type is not None and state is None:
@@ -254,13 +223,7 @@ class UnionSplit:
 
 
 class UnionReader:
-    """Reads several states one after the other. Columns that a state lacks are null.
-
-    Attributes
-    ----------
-    readers
-        The readers of the states.
-    """
+    """Reads several states one after the other. Columns that a state lacks are null."""
 
     def __init__(self, readers: Sequence[KeyedStateReader], selection: Selection | None = None) -> None:
         self.readers = list(readers)

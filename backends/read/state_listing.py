@@ -45,11 +45,6 @@ def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | No
 
     An operator that has its id from the plan is also found by the id in ``_metadata``. If the snapshot does not record the uid of
     the operator, the operator has the given uid.
-
-    Raises
-    ------
-    NotFoundError
-        If it does not exist; the message names the operators of the snapshot.
     """
     id_or_label = uid_hash.lower() if uid_hash else operator_id(uid or "")
     if uid and snapshot.query_plan is not None:
@@ -164,24 +159,12 @@ def of_one_subtask(operator: OperatorState) -> OperatorState:
 
 
 def state_variants(snapshot: Snapshot, operator: OperatorState) -> dict[str, list[StateDescription]]:
-    """Return an operator's states by name. All of them have to be readable.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If one is not.
-    """
+    """Return an operator's states by name. All of them have to be readable."""
     return readable_states(survey(snapshot, operator))
 
 
 def readable_states(surveyed: Survey) -> dict[str, list[StateDescription]]:
-    """Return the states that :func:`survey` has found, if all of them can be read.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If one can't.
-    """
+    """Return the states that :func:`survey` has found, if all of them can be read."""
     by_name, unread = surveyed
     for state in unread:
         raise state.error

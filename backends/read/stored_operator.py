@@ -26,18 +26,11 @@ class StoredOperator:
 
     It can be pickled, for tasks that read splits: a split has the handles that a task needs. All other handles are left out;
     a snapshot may have hundreds of thousands of them. A task gets the serializers from the header of the file that it opens.
-
-    Parameters
-    ----------
-    snapshot, operator
-        The open snapshot, and the operator in it.
-    known
-        The operator's states, if their headers were read before.
     """
 
     snapshot: Snapshot
     operator: OperatorState
-    known: Survey | None = None
+    known: Survey | None = None  # the operator's states, if their headers were read before
 
     @classmethod
     def find(cls, snapshot: Snapshot, uid: str | None = None, uid_hash: str | None = None) -> StoredOperator:
@@ -77,22 +70,13 @@ class StoredOperator:
     def survey(self, state: str | None = None) -> Survey:
         """Return the operator's states, and the states that can't be read. Their headers are read once.
 
-        Parameters
-        ----------
-        state
-            The state that they are read for, which errors name.
+        ``state``: the state that they are read for, which errors name.
         """
         with naming_state(state, self.operator):
             return self._surveyed
 
     def states(self) -> dict[str, list[StateDescription]]:
-        """Return the operator's states by name, as its subtasks register them. All of them have to be readable.
-
-        Raises
-        ------
-        UnsupportedFormatError
-            If one is not.
-        """
+        """Return the operator's states by name, as its subtasks register them. All of them have to be readable."""
         return readable_states(self._surveyed)
 
     def of_subtasks(self, subtasks: Iterable[OperatorSubtaskState]) -> StoredOperator:

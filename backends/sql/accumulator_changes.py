@@ -64,17 +64,12 @@ _EMITTED: Final = (
 class Calls:
     """The calls of an aggregate.
 
-    Parameters
-    ----------
-    calls, identified
-        The calls with the names of columns, and with their identities.
-    counts
-        Whether the aggregate counts the rows of a group.
+    ``calls`` and ``identified``: the calls with the names of columns, and with their identities.
     """
 
     calls: list[AggregateCall]
     identified: list[AggregateCall]
-    counts: bool
+    counts: bool  # whether the aggregate counts the rows of a group
 
     @classmethod
     def of(cls, side: ChangedNode) -> Calls:
@@ -135,16 +130,8 @@ def changed_calls(
 ) -> dict[str, StateChange]:
     """Return the changes of the accumulators in a state, and of the states of their views.
 
-    Parameters
-    ----------
-    state
-        The state with the accumulators.
-    old, new
-        The calls.
-    relations
-        The old and the new input.
-    is_inert
-        Whether a new call ignores all rows from before, so that it may retract them.
+    ``relations``: the old and the new input. ``is_inert``: whether a new call ignores all rows from before, so that it may
+    retract them.
     """
     carried = old.carried(new)
     changes = {state: StateChange({VALUE: _accumulator(old, new, carried, relations, is_inert)})}
@@ -317,13 +304,7 @@ _TIMERS: Final = Successor(
 
 
 def changed_over(old: ChangedNode, new: ChangedNode) -> StateChanges:
-    """Return the changes of an ``OVER`` aggregate with the same windows in both plans.
-
-    Raises
-    ------
-    StateMigrationError
-        If a version is not known, or a new call would retract kept rows that it has not counted.
-    """
+    """Return the changes of an ``OVER`` aggregate with the same windows in both plans."""
     before, after = old.inputs[0], new.inputs[0]
     order = [int(f["index"]) for group in old.node.at("overSpec", "groups", default=()) for f in _order(group)]
     same_types(before, after, before.picked(order))

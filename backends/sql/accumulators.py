@@ -42,33 +42,16 @@ _REASONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A value that is computed from the rows of a group.
+    """A value that is computed from the rows of a group."""
 
-    Parameters
-    ----------
-    function
-        What is computed. Nulls do not count.
-    columns
-        The columns of the input: any number for ``count``, which counts rows without a null in them; else one.
-    type
-        The type of the value. Sums of whole numbers wrap around in it.
-    where
-        A column of type ``BOOLEAN``: only rows that have true there count.
-    empty
-        The value of a group without values.
-    call
-        The call of the query, for messages.
-    distinct
-        Whether each value counts once.
-    """
-
-    function: Literal["count", "sum", "min", "max"]
+    function: Literal["count", "sum", "min", "max"]  # what is computed. Nulls do not count.
+    # the columns of the input: any number for ``count``, which counts rows without a null in them; else one
     columns: tuple[str, ...]
-    type: LogicalType
-    where: str | None = None
-    empty: int | None = None
-    call: str = ""
-    distinct: bool = False
+    type: LogicalType  # the type of the value. Sums of whole numbers wrap around in it.
+    where: str | None = None  # a column of type ``BOOLEAN``: only rows that have true there count
+    empty: int | None = None  # the value of a group without values
+    call: str = ""  # the call of the query, for messages
+    distinct: bool = False  # whether each value counts once
 
     @property
     def of_floating(self) -> bool:
@@ -78,18 +61,10 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class AccumulatorField:
-    """A field of an accumulator.
+    """A field of an accumulator."""
 
-    Parameters
-    ----------
-    name
-        Name of the field, see :meth:`AggregateCall.fields`.
-    filled
-        The value after some rows.
-    """
-
-    name: str
-    filled: Aggregate
+    name: str  # name of the field, see :meth:`AggregateCall.fields`
+    filled: Aggregate  # the value after some rows
 
     @property
     def type(self) -> LogicalType:
@@ -104,23 +79,12 @@ class AccumulatorField:
 
 @dataclass(frozen=True, slots=True)
 class DistinctValues:
-    """The values that calls with ``DISTINCT`` have counted, in states of their own (Flink: ``DistinctAggCodeGen``).
+    """The values that calls with ``DISTINCT`` have counted, in states of their own (Flink: ``DistinctAggCodeGen``)."""
 
-    Parameters
-    ----------
-    column
-        The column of the input.
-    type
-        Its type.
-    wheres
-        For each of the calls, the column that selects rows.
-    counted
-        Whether rows may be retracted. Then the number of rows with a value is stored for each call, instead of a bit.
-    """
-
-    column: str
+    column: str  # the column of the input
     type: LogicalType
-    wheres: tuple[str | None, ...]
+    wheres: tuple[str | None, ...]  # for each of the calls, the column that selects rows
+    # whether rows may be retracted. Then the number of rows with a value is stored for each call, instead of a bit.
     counted: bool
 
     @property
@@ -140,15 +104,7 @@ def distinct_values(
 ) -> tuple[DistinctValues, ...]:
     """Return the states of distinct values of some calls, in the order of their numbers.
 
-    Parameters
-    ----------
-    calls, columns, counts_rows
-        As for :func:`accumulator_fields`.
-
-    Raises
-    ------
-    OptionError
-        If the values are of a type that is not supported, or more than 64 calls use them.
+    ``calls``, ``columns`` and ``counts_rows``: as for :func:`accumulator_fields`.
     """
     distinct_states = []
     for arguments in distinct_views(calls):
@@ -170,19 +126,8 @@ def accumulator_fields(
 ) -> tuple[AccumulatorField, ...]:
     """Return the fields of the accumulators of some calls, and the row count if needed.
 
-    Parameters
-    ----------
-    calls
-        The calls.
-    columns
-        The types of the columns of the input.
-    counts_rows
-        As for :func:`~state_processor.backends.sql.calls.accumulator`.
-
-    Raises
-    ------
-    OptionError
-        If the accumulator of a call can't be computed from rows, or is not known. The message contains the reason.
+    ``columns``: the types of the columns of the input. ``counts_rows``: as for
+    :func:`~state_processor.backends.sql.calls.accumulator`.
     """
     fields = [field for call in calls for field in call_fields(call, columns)]
     if counts_rows and not any(call.counts_rows for call in calls):
@@ -194,15 +139,7 @@ def accumulator_fields(
 def call_fields(call: AggregateCall, columns: Mapping[str, LogicalType]) -> tuple[AccumulatorField, ...]:
     """Return the fields of the accumulator of a call (Flink: ``AggFunctionFactory`` and its functions).
 
-    Parameters
-    ----------
-    call, columns
-        As for :func:`accumulator_fields`.
-
-    Raises
-    ------
-    OptionError
-        As for :func:`accumulator_fields`.
+    ``call`` and ``columns``: as for :func:`accumulator_fields`.
     """
     if call.function == "count":
         return _named(call, Aggregate("count", tuple(call.arguments), BIGINT, call.filter))
@@ -243,7 +180,7 @@ def _average(call: AggregateCall, type_: LogicalType) -> list[Aggregate]:
 
 
 def _total(call: AggregateCall, type_: LogicalType) -> Aggregate:
-    """Return the sum of a column, which is null without values."""
+    """Return the sum of a column; null without values."""
     match type_:
         case AtomicType(name=name) if name in BITS or name in _FLOATING:
             total: LogicalType = AtomicType(name)

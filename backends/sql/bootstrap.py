@@ -23,21 +23,11 @@ from state_processor.serializers.table.record_comparators import is_ordered
 
 @dataclass(frozen=True)
 class Input:
-    """Rows at an input of an operator.
+    """Rows at an input of an operator."""
 
-    Parameters
-    ----------
-    columns
-        The columns, with distinct names from the plan.
-    shown
-        The names of these columns when state is read: names of computed columns are their expressions.
-    key
-        The columns of the operator's key.
-    """
-
-    columns: Mapping[str, LogicalType]
-    shown: Mapping[str, str]
-    key: tuple[str, ...]
+    columns: Mapping[str, LogicalType]  # the columns, with distinct names from the plan
+    shown: Mapping[str, str]  # the names of these columns when state is read: names of computed columns are their expressions
+    key: tuple[str, ...]  # the columns of the operator's key
 
     @property
     def processing_time(self) -> frozenset[str]:
@@ -86,49 +76,23 @@ class Accumulators:
 
 @dataclass(frozen=True)
 class KeptRow:
-    """One row of each key, or a mark that the key had a row.
-
-    Parameters
-    ----------
-    rows
-        The input.
-    state
-        The name of the state.
-    time
-        The column that selects the kept row; ``None`` for a mark.
-    last
-        Whether the last row is kept; otherwise the first.
-    has_ttl
-        Whether the state has time-to-live.
-    """
+    """One row of each key, or a mark that the key had a row."""
 
     rows: Input
-    state: str
-    time: str | None
-    last: bool
-    has_ttl: bool
+    state: str  # the name of the state
+    time: str | None  # the column that selects the kept row; ``None`` for a mark
+    last: bool  # whether the last row is kept; otherwise the first
+    has_ttl: bool  # whether the state has time-to-live
 
 
 @dataclass(frozen=True)
 class JoinSide:
-    """One side of a join.
-
-    Parameters
-    ----------
-    rows
-        The input.
-    unique
-        The columns of the smallest unique key; empty without a unique key.
-    outer
-        Whether rows without a partner are part of the result. Then the state counts the partners.
-    has_ttl
-        Whether the state has time-to-live.
-    """
+    """One side of a join."""
 
     rows: Input
-    unique: tuple[str, ...]
-    outer: bool
-    has_ttl: bool
+    unique: tuple[str, ...]  # the columns of the smallest unique key; empty without a unique key
+    outer: bool  # whether rows without a partner are part of the result. Then the state counts the partners.
+    has_ttl: bool  # whether the state has time-to-live
 
     @property
     def is_single(self) -> bool:
@@ -167,31 +131,16 @@ Ranks = Literal["count", "first", "append", "update", "retract"]
 
 @dataclass(frozen=True)
 class RankedRows:
-    """The first rows of each key in an order. Rows that are equal in the order keep the order of the given rows.
-
-    Parameters
-    ----------
-    rows
-        The input.
-    kind
-        What is stored: the number of rows (``count``); the first row (``first``); the ranked rows (``append``), by a unique key
-        (``update``); all rows (``retract``).
-    order
-        The columns with the order.
-    end
-        The number of ranked rows.
-    unique
-        The columns of the unique key.
-    has_ttl
-        Whether states have time-to-live.
-    """
+    """The first rows of each key in an order. Rows that are equal in the order keep the order of the given rows."""
 
     rows: Input
+    # what is stored: the number of rows (``count``); the first row (``first``); the ranked rows (``append``), by a unique key
+    # (``update``); all rows (``retract``)
     kind: Ranks
-    order: tuple[Order, ...]
-    end: int
-    unique: tuple[str, ...]
-    has_ttl: bool
+    order: tuple[Order, ...]  # the columns with the order
+    end: int  # the number of ranked rows
+    unique: tuple[str, ...]  # the columns of the unique key
+    has_ttl: bool  # whether states have time-to-live
 
     @property
     def order_type(self) -> RowType:
@@ -203,13 +152,7 @@ History = Accumulators | KeptRow | LastRows | RankedRows | JoinedRows
 
 
 def history_of(operator: PlanOperator) -> History:
-    """Return the content of an operator's state after some rows.
-
-    Raises
-    ------
-    OptionError
-        If the state can't be computed from rows. The message contains the reason.
-    """
+    """Return the content of an operator's state after some rows."""
     find = _KNOWN.get(operator.transformation)
     try:
         if find is None:

@@ -23,35 +23,17 @@ _WHOLE: Final = frozenset({"sum", "sum0", "min", "max", "count", "dense_rank", "
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """A call of an aggregate function.
+    """A call of an aggregate function."""
 
-    Parameters
-    ----------
-    function
-        Name of the function in lower case.
-    arguments
-        The columns of the arguments.
-    distinct
-        Whether each value counts once.
-    filter
-        The column that selects rows, if any.
-    retracts
-        Whether rows may be retracted.
-    type
-        Type of the result, nullable like accumulators.
-    texts
-        Names of computed columns to their expressions; other columns are shown with their names.
-    has_digits
-        Whether accumulators keep the digits of ``TIME``, as since Flink 2.3; ``TIME(0)`` before.
-    """
-
-    function: str
-    arguments: tuple[str, ...]
-    distinct: bool
-    filter: str | None
-    retracts: bool
-    type: LogicalType | None
+    function: str  # name of the function in lower case
+    arguments: tuple[str, ...]  # the columns of the arguments
+    distinct: bool  # whether each value counts once
+    filter: str | None  # the column that selects rows, if any
+    retracts: bool  # whether rows may be retracted
+    type: LogicalType | None  # type of the result, nullable like accumulators
+    # names of computed columns to their expressions; other columns are shown with their names
     texts: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    # whether accumulators keep the digits of ``TIME``, as since Flink 2.3; ``TIME(0)`` before
     has_digits: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
@@ -102,18 +84,9 @@ def aggregate_calls(
 ) -> list[AggregateCall]:
     """Return calls from their JSON.
 
-    Parameters
-    ----------
-    content
-        The JSON of each.
-    columns
-        The names of the columns that calls refer to.
-    retractions
-        Whether rows may be retracted, for each call; the last value is for all further calls.
-    texts
-        See :class:`AggregateCall`.
-    release
-        The release of Flink that compiled the plan.
+    ``content``: the JSON of each. ``columns``: the names of the columns that calls refer to. ``retractions``: whether rows may be
+    retracted, for each call; the last value is for all further calls. ``texts``: see :class:`AggregateCall`. ``release``: the
+    release of Flink that compiled the plan.
     """
     parsed = []
     for at, call in enumerate(content):
@@ -161,12 +134,7 @@ def _function(call: Mapping[str, Any]) -> str:
 def accumulator(calls: Sequence[AggregateCall], *, counts_rows: bool) -> PlanFields:
     """Return the fields of the accumulators of some calls: fields of each call, row count, views of distinct values.
 
-    Parameters
-    ----------
-    calls
-        The calls.
-    counts_rows
-        Whether the operator needs the row count. A field is added unless ``count(*)`` is among the calls.
+    ``counts_rows``: whether the operator needs the row count. A field is added unless ``count(*)`` is among the calls.
     """
     fields = [field for call in calls for field in call.fields()]
     if counts_rows and not any(call.counts_rows for call in calls):

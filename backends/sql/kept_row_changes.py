@@ -133,13 +133,7 @@ def materializes(node: PlanNode) -> bool:
 
 
 def sink_fields(side: ChangedNode) -> PlanFields:
-    """Return the stored columns of a sink: the columns of its input, in order.
-
-    Raises
-    ------
-    StateMigrationError
-        If the plan does not contain them.
-    """
+    """Return the stored columns of a sink: the columns of its input, in order."""
     sink_columns, input_fields = sink_row(side.node), side.inputs[0].fields
     if len(sink_columns) != len(input_fields):
         raise StateMigrationError(

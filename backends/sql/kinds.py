@@ -43,17 +43,9 @@ _NAMES: Final = tuple((re.compile(pattern), kind) for pattern, kind in _OF_QUERI
 def kind_of(states: Iterable[StateDescription], name: str | None = None) -> str | None:
     """Return the kind of an operator, such as ``join``; several kinds with the same states are separated by ``or``.
 
-    Parameters
-    ----------
-    states
-        The states of the operator.
-    name
-        The name of the operator, if it is known. Flink SQL has names such as ``GlobalGroupAggregate[5]``.
+    ``name``: the name of the operator, if it is known. Flink SQL has names such as ``GlobalGroupAggregate[5]``.
 
-    Returns
-    -------
-    str or None
-        ``None`` for an unknown kind, such as an operator of the DataStream API.
+    Returns: ``None`` for an unknown kind, such as an operator of the DataStream API.
     """
     named = _kind_in(name)
     if named is not None:

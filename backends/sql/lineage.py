@@ -51,13 +51,7 @@ class Lineage:
         self._known: dict[int, Relation] = {}
 
     def of(self, node: PlanNode) -> Relation:
-        """Return the output of a node.
-
-        Raises
-        ------
-        OptionError
-            If the plan is damaged.
-        """
+        """Return the output of a node."""
         if node.id not in self._known:
             inputs = tuple(self.of(source) for source in node.inputs)
             if (local := first_phase(node)) is not None:

@@ -24,21 +24,12 @@ _INPUT: Final = re.compile(r"multi-join-input-(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The meaning of a state.
+    """The meaning of a state."""
 
-    Parameters
-    ----------
-    description
-        Text for users.
-    rows
-        The fields of the row in each part of the state: ``map_key`` and ``value``.
-    tuples
-        The names of the fields of tuples that contain rows or counts.
-    """
-
-    description: str
+    description: str  # text for users
+    # the fields of the row in each part of the state: ``map_key`` and ``value``
     rows: Mapping[str, PlanFields] = field(default_factory=dict)
-    tuples: tuple[str, ...] = ()
+    tuples: tuple[str, ...] = ()  # the names of the fields of tuples that contain rows or counts
 
 
 def meaning_of(operator: PlanOperator, state: StateDescription) -> Meaning | None:

@@ -29,13 +29,7 @@ def plan_operator(snapshot: Snapshot, operator: OperatorState) -> PlanOperator |
 
 
 def names_from_plan(operator: PlanOperator, state: StateDescription) -> DeclaredNames:
-    """Return the names of rows from a plan, by part of a state; parts without names are omitted.
-
-    Raises
-    ------
-    OptionError
-        If the plan has other columns or types than the state. Then it is the plan of another query.
-    """
+    """Return the names of rows from a plan, by part of a state; parts without names are omitted."""
     meaning = meaning_of(operator, state)
     rows = dict(meaning.rows) if meaning is not None else {}
     key = key_of(operator)
@@ -59,19 +53,7 @@ def state_names(
 ) -> tuple[tuple[str, DeclaredNames], ...]:
     """Return names for the rows of the read states: names from the user, and names from the plan for other parts.
 
-    Parameters
-    ----------
-    snapshot, operator
-        The snapshot and the operator of the states.
-    states
-        The states.
-    fields
-        Names from the user, see :func:`names_from_user`.
-
-    Raises
-    ------
-    OptionError
-        If names are given for something that is not read, or do not fit, or if the plan belongs to another query.
+    ``fields``: names from the user, see :func:`names_from_user`.
     """
     by_name = {state.name: state for state in states}
     paths = {*by_name, *(f"{s.name}.{column}" for s in by_name.values() for column in s.COLUMNS)}
@@ -100,17 +82,8 @@ def describe(operator: PlanOperator, state: StateDescription) -> str | None:
 def names_from_user(names_by_path: Mapping[str, Sequence[str]], state: StateDescription) -> DeclaredNames:
     """Return the names from the user for the rows of a state.
 
-    Parameters
-    ----------
-    names_by_path
-        Names by ``key``, the name of a state, or the name of a state and one of its columns (``left-records.map_key``).
-    state
-        The state.
-
-    Raises
-    ------
-    OptionError
-        If the numbers of names and fields differ, or the part does not contain exactly one row.
+    ``names_by_path``: names by ``key``, the name of a state, or the name of a state and one of its columns
+    (``left-records.map_key``).
     """
     columns = {column: part for column, part in state.COLUMNS.items() if part != _KEY and part in state.serializers}
     names_of_parts = {

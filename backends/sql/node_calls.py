@@ -25,12 +25,7 @@ Json = Mapping[str, Any]
 def expression_text(expression: Json, columns: Sequence[str]) -> str | None:
     """Return an expression as text; ``None`` if it has an unknown part.
 
-    Parameters
-    ----------
-    expression
-        JSON of the expression.
-    columns
-        The names or texts of the referenced columns.
+    ``columns``: the names or texts of the referenced columns.
     """
     match expression.get("kind"):
         case "INPUT_REF":

@@ -54,13 +54,7 @@ PlanFields = tuple[PlanField, ...]
 
 
 def row_fields(type_json: Any) -> PlanFields:
-    """Return the fields of a row type.
-
-    Raises
-    ------
-    OptionError
-        If the text is not the type of a row.
-    """
+    """Return the fields of a row type."""
     if isinstance(type_json, Mapping) and type_json.get("type") == "ROW":
         return tuple(PlanField(str(f["name"]), plan_type(f["fieldType"])) for f in type_json.get("fields", ()))
     match = _ROW.fullmatch(type_json) if isinstance(type_json, str) else None
@@ -163,22 +157,14 @@ _LABEL: Final = re.compile(r"([a-z-]+)\[(\d+)\]")
 class PlanNode:
     """A node of a plan, with its inputs.
 
-    Parameters
-    ----------
-    id, type
-        Id and type in the plan: ``5``, ``stream-exec-join_1``.
-    content
-        JSON of the node.
-    inputs
-        The input nodes, in the order of the operator's inputs.
-    release
-        The release of Flink that compiled the plan, such as ``(2, 3)``; empty if the plan does not name it.
+    ``id`` and ``type``: id and type in the plan: ``5``, ``stream-exec-join_1``.
     """
 
     id: int
     type: str
-    content: Mapping[str, Any]
-    inputs: tuple[PlanNode, ...] = field(repr=False)
+    content: Mapping[str, Any]  # JSON of the node
+    inputs: tuple[PlanNode, ...] = field(repr=False)  # the input nodes, in the order of the operator's inputs
+    # the release of Flink that compiled the plan, such as ``(2, 3)``; empty if the plan does not name it
     release: tuple[int, ...] = ()
 
     @cached_property
@@ -214,13 +200,7 @@ class PlanNode:
         return {int(state.get("index", 0)): not str(state.get("ttl", "0")).strip().startswith("0") for state in states}
 
     def fields_of(self, member: str) -> PlanFields:
-        """Return the fields of a row type in the JSON of the node.
-
-        Raises
-        ------
-        OptionError
-            If the row type does not exist.
-        """
+        """Return the fields of a row type in the JSON of the node."""
         try:
             return row_fields(self.content.get(member))
         except (OptionError, KeyError, TypeError) as error:
@@ -261,13 +241,7 @@ class CompiledPlan:
 
     @classmethod
     def parse(cls, text: str) -> CompiledPlan:
-        """Parse the JSON of a plan.
-
-        Raises
-        ------
-        OptionError
-            If the text is not a plan.
-        """
+        """Parse the JSON of a plan."""
         try:
             content = parse_json(text)
             edges = [(int(e["source"]), int(e["target"])) for e in content["edges"]]
@@ -294,15 +268,7 @@ class CompiledPlan:
         return operators
 
     def named(self, name: str) -> tuple[PlanOperator, ...]:
-        """Return an operator by its label, uid, or function, once for each possible uid.
-
-        Raises
-        ------
-        NotFoundError
-            If no operator matches.
-        OptionError
-            If several operators match.
-        """
+        """Return an operator by its label, uid, or function, once for each possible uid."""
         operators = tuple(o for o in self.operators.values() if name in (o.label, o.uid, o.transformation))
         labels = sorted({o.label for o in operators})
         if not operators:
@@ -312,13 +278,7 @@ class CompiledPlan:
         return tuple(o for o in operators if name == o.uid != o.transformation) or operators
 
     def find(self, label: str, among: Iterable[str]) -> str | None:
-        """Return the operator with a label such as ``group-aggregate[5]``, from operators by the hash of the uid.
-
-        Raises
-        ------
-        NotFoundError
-            If the text is such a label, but no operator has it.
-        """
+        """Return the operator with a label such as ``group-aggregate[5]``, from operators by the hash of the uid."""
         if _LABEL.fullmatch(label) is None:
             return None
         by_label = {self.operators[uid_hash].label: uid_hash for uid_hash in among if uid_hash in self.operators}

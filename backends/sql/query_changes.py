@@ -29,13 +29,7 @@ from state_processor.serializers.errors import StateMigrationError
 
 
 class QueryChanges:
-    """The changes from one plan to another.
-
-    Parameters
-    ----------
-    old, new
-        The plans.
-    """
+    """The changes from one plan to another."""
 
     def __init__(self, old: CompiledPlan, new: CompiledPlan) -> None:
         self._old, self._new = old, new
@@ -43,13 +37,7 @@ class QueryChanges:
         self._partners = self._pairs()
 
     def partner(self, node: PlanNode) -> PlanNode:
-        """Return the node of the new plan that continues with the state of a node of the old plan.
-
-        Raises
-        ------
-        StateMigrationError
-            If no node matches. The message contains the reason.
-        """
+        """Return the node of the new plan that continues with the state of a node of the old plan."""
         if node.id not in self._partners:
             raise StateMigrationError(self._reason(node))
         return self._partners[node.id]
@@ -80,13 +68,7 @@ class QueryChanges:
         return tuple(n for n in self._new.nodes if n.id not in partner_ids and any(map(has_state, n.transformations)))
 
     def changes(self, node: PlanNode) -> StateChanges:
-        """Return the changes of the states of a node, by name. Other states stay unchanged.
-
-        Raises
-        ------
-        StateMigrationError
-            If the states can't be kept. The message contains the reason.
-        """
+        """Return the changes of the states of a node, by name. Other states stay unchanged."""
         new = self.partner(node)
         if (
             node.type != new.type and node.kind in _CHANGES and node.kind != "sink"
@@ -98,13 +80,7 @@ class QueryChanges:
         return {} if find is None else find(ChangedNode(node, self._before), ChangedNode(new, self._after))
 
     def key_change(self, node: PlanNode) -> RowChange | None:
-        """Return the change of the keys of a node; ``None`` for nodes whose keys are not known.
-
-        Raises
-        ------
-        StateMigrationError
-            If the keys would have other bytes.
-        """
+        """Return the change of the keys of a node; ``None`` for nodes whose keys are not known."""
         sides = [ChangedNode(node, self._before), ChangedNode(self.partner(node), self._after)]
         if node.kind not in _CHANGES or not (node.kind != "sink" or materializes(node)):
             return None
@@ -117,13 +93,7 @@ class QueryChanges:
         return changed_key(before, after, before.picked(key_columns(node)[0]))
 
     def ttl_changes(self, node: PlanNode) -> dict[str, bool]:
-        """Return whether states get time-to-live or lose it: by the side of a join, and by an empty name for other operators.
-
-        Raises
-        ------
-        StateMigrationError
-            If the new plan does not have the node.
-        """
+        """Return whether states get time-to-live or lose it: by the side of a join, and by an empty name for other operators."""
         before, after = node.has_ttl, self.partner(node).has_ttl
         sides = {0: "left-records", 1: "right-records"} if node.kind == "join" else {0: ""}
         return {name: after[i] for i, name in sides.items() if i in before.keys() & after.keys() and before[i] != after[i]}

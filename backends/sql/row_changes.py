@@ -20,43 +20,22 @@ MAP_KEY: Final = "map_key"
 
 @dataclass(frozen=True)
 class NewField:
-    """A field of a row in the new state.
+    """A field of a row in the new state."""
 
-    Parameters
-    ----------
-    source
-        Position of the field in the old row; ``None`` for a new field.
-    type
-        Type in state; ``None`` for the type of the old field.
-    start
-        Value of a new field.
-    name
-        Name of the column in the new plan; ``None`` for fields of accumulators. The bytes of rows do not depend on it.
-    """
-
-    source: int | None
-    type: LogicalType | None = None
-    start: int | bytes | None = None
+    source: int | None  # position of the field in the old row; ``None`` for a new field
+    type: LogicalType | None = None  # type in state; ``None`` for the type of the old field
+    start: int | bytes | None = None  # value of a new field
+    # name of the column in the new plan; ``None`` for fields of accumulators. The bytes of rows do not depend on it.
     name: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
 class RowChange:
-    """Replacement of a row in a state.
+    """Replacement of a row in a state."""
 
-    Parameters
-    ----------
-    size
-        The number of fields of the old row.
-    fields
-        The fields of the new row.
-    notes
-        The changes as text for users.
-    """
-
-    size: int
+    size: int  # the number of fields of the old row
     fields: tuple[NewField, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # the changes as text for users
 
     @property
     def is_same(self) -> bool:
@@ -66,20 +45,11 @@ class RowChange:
 
 @dataclass(frozen=True)
 class ViewChange:
-    """The change of the numbers of a distinct value. A view has a number for each of its calls.
+    """The change of the numbers of a distinct value. A view has a number for each of its calls."""
 
-    Parameters
-    ----------
-    size
-        The number of calls in the old plan.
-    calls
-        For each call in the new plan, its position in the old one; ``None`` for a new call.
-    as_bits
-        Whether a call has one bit: set if it has counted the value. Otherwise it has the number of rows with the value.
-    """
-
-    size: int
-    calls: tuple[int | None, ...]
+    size: int  # the number of calls in the old plan
+    calls: tuple[int | None, ...]  # for each call in the new plan, its position in the old one; ``None`` for a new call
+    # whether a call has one bit: set if it has counted the value. Otherwise it has the number of rows with the value.
     as_bits: bool
 
     @property
@@ -90,62 +60,29 @@ class ViewChange:
 
 @dataclass(frozen=True)
 class Successor:
-    """A new state that replaces or supplements another state, with an entry for each entry of the other state.
-
-    Parameters
-    ----------
-    name, kind
-        Name and kind of the new state.
-    columns
-        The columns of its rows: columns of the other state, or constants.
-    note
-        The change as text for users.
-    value
-        The type of values; ``None`` for timers.
-    replaces
-        Whether the new state replaces the other state.
-    """
+    """A new state that replaces or supplements another state, with an entry for each entry of the other state."""
 
     name: str
     kind: str
-    columns: Mapping[str, str | bool]
-    note: str
-    value: TypeSerializer | None = None
+    columns: Mapping[str, str | bool]  # the columns of its rows: columns of the other state, or constants
+    note: str  # the change as text for users
+    value: TypeSerializer | None = None  # the type of values; ``None`` for timers
     replaces: bool = False
 
 
 @dataclass(frozen=True)
 class StateChange:
-    """The change of a state.
+    """The change of a state."""
 
-    Parameters
-    ----------
-    rows
-        The changed rows, by part of the state: ``map_key`` and ``value``.
-    merges
-        Whether different rows may become equal. Then their numbers of copies are added.
-    successor
-        A state that is made of the entries. Then the rows do not change.
-    ttl
-        Whether the state gets time-to-live or loses it; ``None`` if this does not change.
-    becomes
-        The new name of the state; ``None`` if it does not change.
-    counted
-        The change of the numbers in a view of distinct values.
-    is_dropped
-        Whether the new query does not have the state.
-    refused
-        The reason why the state can't be kept, if a savepoint has it.
-    """
-
+    # the changed rows, by part of the state: ``map_key`` and ``value``
     rows: Mapping[str, RowChange] = field(default_factory=dict)
-    merges: bool = False
-    successor: Successor | None = None
-    ttl: bool | None = None
-    becomes: str | None = None
-    counted: ViewChange | None = None
-    is_dropped: bool = False
-    refused: str = ""
+    merges: bool = False  # whether different rows may become equal. Then their numbers of copies are added.
+    successor: Successor | None = None  # a state that is made of the entries. Then the rows do not change.
+    ttl: bool | None = None  # whether the state gets time-to-live or loses it; ``None`` if this does not change
+    becomes: str | None = None  # the new name of the state; ``None`` if it does not change
+    counted: ViewChange | None = None  # the change of the numbers in a view of distinct values
+    is_dropped: bool = False  # whether the new query does not have the state
+    refused: str = ""  # the reason why the state can't be kept, if a savepoint has it
 
     @property
     def is_same(self) -> bool:
@@ -266,13 +203,7 @@ def _is_time(column: PlanField) -> bool:
 
 
 def refuse_other_meaning(subject: str, added: Sequence[str], gone: Sequence[str]) -> None:
-    """Refuse a name whose meaning changes: its values would be lost silently.
-
-    Raises
-    ------
-    StateMigrationError
-        If there is such a name. Names from the planner, such as ``$f2``, are ignored.
-    """
+    """Refuse a name whose meaning changes: its values would be lost silently."""
     for name in added:
         if name in gone and "$" not in name:
             raise StateMigrationError(
@@ -289,13 +220,7 @@ def same_types(old: Relation, new: Relation, identities: Sequence[Identity]) -> 
 
 
 def changed_key(old: Relation, new: Relation, identities: Sequence[Identity]) -> RowChange:
-    """Return the change of a key with these columns: its type may change, its bytes stay.
-
-    Raises
-    ------
-    StateMigrationError
-        If the key would have other bytes.
-    """
+    """Return the change of a key with these columns: its type may change, its bytes stay."""
     fields, notes = [], []
     for place, identity in enumerate(identities):
         before, after = (relation.fields[relation.columns.index(identity)] for relation in (old, new))

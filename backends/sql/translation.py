@@ -55,17 +55,12 @@ _SINKS: Final = (
 class TranslatedOperator:
     """An operator of the job.
 
-    Attributes
-    ----------
-    node, transformation
-        The node of the plan, and the operator's part of it.
-    uid
-        The uid that the operator has in a job that runs the compiled plan.
+    ``node`` and ``transformation``: the node of the plan, and the operator's part of it.
     """
 
     node: PlanNode
     transformation: str
-    uid: str
+    uid: str  # the uid that the operator has in a job that runs the compiled plan
 
     @property
     def in_plan(self) -> PlanOperator:

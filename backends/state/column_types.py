@@ -74,15 +74,7 @@ _ELEMENTS: Final = {
 
 
 def evolved(state: _State, column_types: ColumnTypes) -> _State:
-    """Return the state with serializers that read it as the given types and with the given names of rows.
-
-    Raises
-    ------
-    StateMigrationError
-        If Flink would refuse a type. The message names the state and the incompatible part.
-    OptionError
-        If the state does not have a column.
-    """
+    """Return the state with serializers that read it as the given types and with the given names of rows."""
     changed: _State = state if column_types == AS_WRITTEN else _evolved(Same(state, column_types))
     return changed
 
@@ -117,17 +109,7 @@ def undescribed_as_bytes(state: _State) -> _State:
 def declared(state: _State, types: Mapping[str, JavaType]) -> _State:
     """Return the state with the given Java types for parts that Kryo wrote.
 
-    Parameters
-    ----------
-    state
-        The state.
-    types
-        The types by path (:mod:`~state_processor.serializers.paths`), which begins with a column.
-
-    Raises
-    ------
-    OptionError
-        If the part does not exist, or has another class.
+    ``types``: the types by path (:mod:`~state_processor.serializers.paths`), which begins with a column.
     """
     if not types:
         return state
@@ -169,13 +151,7 @@ def kryo_parts_of(state: StateDescription) -> Iterator[tuple[str, KryoSerializer
 
 
 def by_role(state: StateDescription, types: Iterable[tuple[str, TypeSerializer]]) -> Iterator[tuple[str, str, TypeSerializer]]:
-    """Yield the columns with a given type, and the attributes of the state for them.
-
-    Raises
-    ------
-    OptionError
-        If the state does not have a column.
-    """
+    """Yield the columns with a given type, and the attributes of the state for them."""
     for column, serializer in _of_parts(state, types):
         roles = {} if state.is_timer else state.COLUMNS
         if column not in roles:
@@ -234,13 +210,7 @@ def with_names(state: _State, names: DeclaredNames) -> _State:
 
 
 def named_by(state: _State, types: Mapping[str, TypeSerializer]) -> _State:
-    """Return the state with the names in the declared types of its columns.
-
-    Raises
-    ------
-    OptionError
-        If the state does not have a column, or the column has another type.
-    """
+    """Return the state with the names in the declared types of its columns."""
     declared_columns = by_role(state, types.items())
     return with_names(
         state,
@@ -249,13 +219,7 @@ def named_by(state: _State, types: Mapping[str, TypeSerializer]) -> _State:
 
 
 def names_in(declared_type: TypeSerializer, written: TypeSerializer, context: str) -> RowNames:
-    """Return the names in a declared type; the written type may have other names.
-
-    Raises
-    ------
-    OptionError
-        If the types differ in more than names.
-    """
+    """Return the names in a declared type; the written type may have other names."""
     from state_processor.serializers.table.row_names import row_names
 
     if isinstance(written, TtlSerializer) and not isinstance(declared_type, TtlSerializer):

@@ -50,15 +50,7 @@ _KINDS_BY_SERIALIZER: Final = {serializer: kind for kind, serializer in _COLLECT
 class StateDescription:
     """One state of an operator: its kind and its serializers. Each kind of state has a subclass with its roles.
 
-    Parameters
-    ----------
-    name, kind
-        Name and kind in the header of a state file.
-    value
-        Serializer of a value, of a list's element, of a map's value, or of a timer. A state with TTL: the serializer inside the
-        TTL wrapper.
-    backend
-        The backend or format, in tables about a snapshot.
+    ``name`` and ``kind``: name and kind in the header of a state file.
     """
 
     ROLES: ClassVar[tuple[str, ...]] = ("value",)
@@ -68,8 +60,10 @@ class StateDescription:
 
     name: str
     kind: str
+    # serializer of a value, of a list's element, of a map's value, or of a timer. A state with TTL: the serializer inside the TTL
+    # wrapper.
     value: TypeSerializer
-    backend: str = field(default="", kw_only=True)
+    backend: str = field(default="", kw_only=True)  # the backend or format, in tables about a snapshot
 
     @classmethod
     def of(
@@ -82,13 +76,7 @@ class StateDescription:
         value: TypeSerializer | None = None,
         backend: str = "",
     ) -> Self:
-        """Return the description of a state of any kind.
-
-        Raises
-        ------
-        OptionError
-            If the kind needs a missing serializer.
-        """
+        """Return the description of a state of any kind."""
         roles = {"key": key, "namespace": namespace, "map_key": map_key, "value": value}
         described = _CLASSES.get(kind, ValueDescription)
         if not issubclass(described, cls):
@@ -201,13 +189,7 @@ class MapDescription(KeyedDescription):
 
     @property
     def registered_serializer(self) -> TypeSerializer:
-        """Serializer of the map.
-
-        Raises
-        ------
-        UnsupportedFormatError
-            If the snapshot does not store the type of its keys.
-        """
+        """Serializer of the map."""
         if self.map_key is None:
             raise UnsupportedFormatError(f"{self._unknown_key}; write a native savepoint for ForSt")
         return MapSerializer(self.map_key, self.value)
@@ -279,14 +261,7 @@ class UnreadState:
 
 
 def describe_keyed(header: state_headers.KeyedHeader, meta: state_headers.StateMetaInfo, backend: str = "") -> KeyedDescription:
-    """Return the description of a keyed state or timer queue from its header.
-
-    Raises
-    ------
-    UnknownSerializerError
-        If a serializer is not known. An unknown serializer that fills its part of an entry is not an error: its values become
-        bytes.
-    """
+    """Return the description of a keyed state or timer queue from its header."""
     _check_known(meta, header.key, *(s for role, s in meta.serializers.items() if role != state_headers.VALUE))
     if keyed_kind(meta) not in _WHOLE_VALUES:
         _check_known(meta, meta.serializers.get(state_headers.VALUE))

@@ -117,13 +117,7 @@ class HashRule:
         return f"{self.formula} ({', '.join(self.fields)})"
 
     def check_fields(self, names: Sequence[str]) -> None:
-        """Refuse a formula that is not known, or fields that keys don't have.
-
-        Raises
-        ------
-        OptionError
-            If the rule can't be applied to keys with these fields.
-        """
+        """Refuse a formula that is not known, or fields that keys don't have."""
         formulas = {**_ORDERED, **_UNORDERED}
         if self.formula not in formulas:
             raise OptionError(f"HashRule: expected one of the formulas {', '.join(formulas)}, found {self.formula!r}")
@@ -138,33 +132,17 @@ class HashRule:
 
 @dataclass(frozen=True)
 class LearnedHash:
-    """The ``hashCode`` of a class, as far as its keys determine it. ``KeyedStateEncoder`` accepts it as ``key_hash``.
-
-    Parameters
-    ----------
-    serializer
-        The serializer of keys.
-    rules
-        All rules that fit every key of the snapshot.
-    max_parallelism
-        Max parallelism of the written operator. Rules may differ in a hash if the key group is the same.
-    """
+    """The ``hashCode`` of a class, as far as its keys determine it. ``KeyedStateEncoder`` accepts it as ``key_hash``."""
 
     serializer: PojoSerializer
-    rules: tuple[HashRule, ...]
-    max_parallelism: int
+    rules: tuple[HashRule, ...]  # all rules that fit every key of the snapshot
+    max_parallelism: int  # max parallelism of the written operator. Rules may differ in a hash if the key group is the same.
 
     def __str__(self) -> str:
         return " or ".join(map(str, self.rules))
 
     def __call__(self, keys: pa.Array) -> Hashes:
-        """Return ``hashCode`` of keys.
-
-        Raises
-        ------
-        InvalidRowError
-            If the rules disagree on a key.
-        """
+        """Return ``hashCode`` of keys."""
         array = conform(self.serializer, keys, "key")
         columns = _columns(self.serializer, array)
         first = self.rules[0].apply(columns)
@@ -184,13 +162,7 @@ class LearnedHash:
 
 @dataclass(frozen=True)
 class UserHash:
-    """A function of a user from keys to their ``hashCode``. Results that are not ``hashCode``s are refused.
-
-    Parameters
-    ----------
-    function
-        The function.
-    """
+    """A function of a user from keys to their ``hashCode``. Results that are not ``hashCode``s are refused."""
 
     function: Callable[[pa.Array], Hashes]
 
@@ -198,13 +170,7 @@ class UserHash:
         return f"the function {getattr(self.function, '__name__', self.function)}"
 
     def __call__(self, keys: pa.Array) -> Hashes:
-        """Return ``hashCode`` of keys.
-
-        Raises
-        ------
-        OptionError
-            If the function does not return a 32-bit whole number for each key.
-        """
+        """Return ``hashCode`` of keys."""
         hashes = np.asarray(self.function(keys))
         if hashes.shape != (len(keys),) or hashes.dtype.kind not in "iu":
             raise OptionError(
@@ -234,14 +200,8 @@ def misfits(
 ) -> dict[int, Misfit]:
     """Return the rules that some of the keys contradict by their positions, each with the first such key.
 
-    Parameters
-    ----------
-    serializer
-        The serializer of the keys; of a POJO, if there is a :class:`HashRule`.
-    rules
-        The rules to check.
-    keys, key_groups, max_parallelism
-        As for :func:`learn_hash_rule`.
+    ``serializer``: the serializer of the keys; of a POJO, if there is a :class:`HashRule`. ``rules``: the rules to check.
+    ``keys``, ``key_groups`` and ``max_parallelism``: as for :func:`learn_hash_rule`.
     """
     contradicted = {}
     columns: dict[str, _Field] = {}
@@ -267,19 +227,8 @@ def rules_left(
 ) -> tuple[Rule, ...]:
     """Return the rules that fit all keys.
 
-    Parameters
-    ----------
-    serializer
-        The serializer of the keys.
-    rules, contradicted
-        The rules, and the result of :func:`misfits`.
-    inferred
-        Whether the rules are inferred from keys, and not from the user.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If no rule fits. The message names a key for each rule.
+    ``rules`` and ``contradicted``: the rules, and the result of :func:`misfits`. ``inferred``: whether the rules are inferred
+    from keys, and not from the user.
     """
     fitting = tuple(rule for position, rule in enumerate(rules) if position not in contradicted)
     if fitting:
@@ -308,21 +257,9 @@ def learn_hash_rule(
 ) -> LearnedHash:
     """Return the rule that fits the key groups of all keys.
 
-    Parameters
-    ----------
-    serializer
-        The serializer of the keys; of a POJO.
-    keys, key_groups
-        Keys of a snapshot, and their key groups. More keys give more certainty; repeated keys don't.
-    max_parallelism
-        Max parallelism of the operator of the keys.
-    new_max_parallelism
-        Max parallelism of the written operator; the same by default.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If no rule fits, or there are too few keys to decide.
+    ``serializer``: the serializer of the keys; of a POJO. ``keys`` and ``key_groups``: keys of a snapshot, and their key groups.
+    More keys give more certainty; repeated keys don't. ``max_parallelism``: max parallelism of the operator of the keys.
+    ``new_max_parallelism``: max parallelism of the written operator; the same by default.
     """
     if not isinstance(serializer, PojoSerializer):
         raise UnsupportedFormatError(f"{serializer}: a hashCode can be inferred for POJOs only")

@@ -24,16 +24,8 @@ Header = TypeVar("Header", KeyedHeader, OperatorHeader)
 def read_header(read: Callable[[DataInput], Header], data: bytes | memoryview, context: str, flink_major: int) -> Header:
     """Read a header, or return the header that was read from the same bytes before.
 
-    Parameters
-    ----------
-    read
-        Function that reads the header.
-    data
-        The start of the file, with at least the header.
-    context
-        The file, for messages.
-    flink_major
-        The major version of the Flink that wrote it.
+    ``read``: function that reads the header. ``data``: the start of the file, with at least the header. ``context``: the file,
+    for messages. ``flink_major``: the major version of the Flink that wrote it.
     """
     header = _header_of(read, bytes(data), flink_major, current_registrations())
     return header or read(DataInput(data, context, flink_major=flink_major))

@@ -47,21 +47,11 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)
 class Ends:
-    """Ends of unreadable snapshots.
+    """Ends of unreadable snapshots."""
 
-    Attributes
-    ----------
-    known
-        The ends by the starts of the snapshots, and the reasons.
-    trusts_frames
-        Whether a snapshot with a frame ends behind its frame, as :func:`_least_end` has it.
-    used_frames
-        Whether a snapshot was read so.
-    """
-
-    known: Mapping[int, tuple[int, str]] = field(default_factory=dict)
-    trusts_frames: bool = False
-    used_frames: bool = False
+    known: Mapping[int, tuple[int, str]] = field(default_factory=dict)  # the ends by the starts of the snapshots, and the reasons
+    trusts_frames: bool = False  # whether a snapshot with a frame ends behind its frame, as :func:`_least_end` has it
+    used_frames: bool = False  # whether a snapshot was read so
 
 
 def read_registration(source: DataInput) -> tuple[str, str, dict[str, str], int]:
@@ -114,14 +104,8 @@ class EndUnknownError(UnknownSerializerError):
 def stepping_over(source: DataInput, read: Callable[[DataInput, Ends], _T], begin: Callable[[DataInput], Rest]) -> _T:
     """Read a header, and skip unreadable serializer snapshots.
 
-    Parameters
-    ----------
-    source
-        The header, up to its end.
-    read
-        Reads the header with known ends of unreadable snapshots.
-    begin
-        Reads the part in front of the first snapshot or state; returns what follows it.
+    ``source``: the header, up to its end. ``read``: reads the header with known ends of unreadable snapshots. ``begin``: reads
+    the part in front of the first snapshot or state; returns what follows it.
     """
     start, ends = source.position, Ends(trusts_frames=True)
     try:
@@ -166,12 +150,7 @@ class _EndSearch:
     a serializer, a state or a list may start are visited once, from the last to the first: the ways from a position to the end of
     the header do not depend on what precedes it.
 
-    Parameters
-    ----------
-    source
-        The header, at the first snapshot or list of states.
-    rest
-        What follows.
+    ``source``: the header, at the first snapshot or list of states. ``rest``: what follows.
     """
 
     def __init__(self, source: DataInput, rest: Rest) -> None:

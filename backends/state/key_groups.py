@@ -22,14 +22,7 @@ _LEAST_DEFAULT = 128
 def murmur(hashes: npt.ArrayLike) -> npt.NDArray[np.int32]:
     """Apply Flink's ``MathUtils.murmurHash`` to Java hash codes.
 
-    Parameters
-    ----------
-    hashes
-        ``hashCode()`` of the keys, as 32-bit integers.
-
-    Returns
-    -------
-    Values from 0 to 2**31 - 1, with the same shape.
+    ``hashes``: ``hashCode()`` of the keys, as 32-bit integers.
     """
     h = np.atleast_1d(np.asarray(hashes)).astype(np.int32, copy=False).view(np.uint32)
     with np.errstate(over="ignore"):
@@ -61,13 +54,7 @@ def prefix_size(max_parallelism: int) -> int:
 
 
 def range_of_subtask(subtask: int, parallelism: int, max_parallelism: int) -> KeyGroupRange:
-    """Return the key groups of a subtask (``computeKeyGroupRangeForOperatorIndex``).
-
-    Raises
-    ------
-    OptionError
-        The numbers are not consistent.
-    """
+    """Return the key groups of a subtask (``computeKeyGroupRangeForOperatorIndex``)."""
     check_parallelism(parallelism, max_parallelism)
     if not 0 <= subtask < parallelism:
         raise OptionError(f"subtask {subtask} is not in 0..{parallelism - 1}")

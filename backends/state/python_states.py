@@ -58,13 +58,7 @@ def stored_name(name: str, stored: Iterable[str]) -> str:
 
 
 def check_known(types: Iterable[tuple[str, PythonType]], stored: Iterable[str], context: str) -> None:
-    """Refuse types of states that don't exist.
-
-    Raises
-    ------
-    NotFoundError
-        If a state does not exist. The message names the most similar state.
-    """
+    """Refuse types of states that don't exist."""
     names = list(stored)
     for name, _ in types:
         if stored_name(name, names) not in names:
@@ -98,21 +92,11 @@ def is_python_state(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PythonType:
-    """The kind and type that a PyFlink job declares for a state; it can be pickled.
-
-    Parameters
-    ----------
-    kind
-        The kind of state.
-    value
-        Type of the value, of a list's elements, or of a map's values.
-    map_key
-        Type of a map's keys.
-    """
+    """The kind and type that a PyFlink job declares for a state; it can be pickled."""
 
     kind: PythonKind
-    value: PortableType
-    map_key: PortableType | None = None
+    value: PortableType  # type of the value, of a list's elements, or of a map's values
+    map_key: PortableType | None = None  # type of a map's keys
 
     def __str__(self) -> str:
         inside = ",".join(str(t.restore()) for t in (self.map_key, self.value) if t is not None)
@@ -153,21 +137,7 @@ class PythonListDescription(ListDescription):
 def with_python_type(state: _State, type_: PythonType, unpickled: Unpickled = False) -> _State:
     """Return a state whose values are read and written like in the Python workers of a job.
 
-    Parameters
-    ----------
-    state
-        The state from the header.
-    type_
-        Kind and type of the state in the job.
-    unpickled
-        Treatment of pickles.
-
-    Raises
-    ------
-    OptionError
-        If the state does not belong to a PyFlink job, or has another kind.
-    UnsupportedFormatError
-        If PyFlink does not have a coder for the type.
+    ``state``: the state from the header. ``type_``: kind and type of the state in the job. ``unpickled``: treatment of pickles.
     """
     if not is_python_state(state.name):
         raise OptionError(

@@ -60,17 +60,7 @@ class StateMetaInfo:
     serializers: dict[str, TypeSerializerSnapshot] = field(default_factory=dict)
 
     def restore(self, role: str) -> TypeSerializer:
-        """Restore the serializer of a role, such as :data:`VALUE`.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If the state does not have a serializer in that role.
-        UnknownSerializerError
-            If a serializer inside it is not known.
-        ForeignCodeError
-            If a snapshot class of a user fails.
-        """
+        """Restore the serializer of a role, such as :data:`VALUE`."""
         if role not in self.serializers:
             raise CorruptSnapshotError(
                 f"state {self.name!r} does not have a {role}, only {', '.join(self.serializers) or 'a name'}"
@@ -91,13 +81,7 @@ class StateMetaInfo:
 
     @classmethod
     def read(cls, source: DataInput, ends: Ends | None = None) -> StateMetaInfo:
-        """Read the state at ``source``.
-
-        Raises
-        ------
-        UnknownSerializerError
-            If a serializer snapshot can't be read, and ``ends`` does not contain it.
-        """
+        """Read the state at ``source``."""
         name, backend_type, options, count = read_registration(source)
         try:
             serializers = {source.read_utf(): read_snapshot_proxy(source, ends, f"state {name!r}: ") for _ in range(count)}
@@ -138,15 +122,7 @@ class KeyedHeader:
 
     @classmethod
     def read(cls, source: DataInput) -> KeyedHeader:
-        """Read the header at ``source``.
-
-        Raises
-        ------
-        UnsupportedFormatError
-            If the version of the header is not known.
-        UnknownSerializerError
-            If a serializer snapshot can't be read, and the following bytes don't determine its end.
-        """
+        """Read the header at ``source``."""
         return stepping_over(source, cls._read, cls._begin)
 
     @classmethod
@@ -193,15 +169,7 @@ class OperatorHeader:
 
     @classmethod
     def read(cls, source: DataInput) -> OperatorHeader:
-        """Read the header at ``source``.
-
-        Raises
-        ------
-        UnsupportedFormatError
-            If the version of the header is not known.
-        UnknownSerializerError
-            As for :meth:`KeyedHeader.read`.
-        """
+        """Read the header at ``source``."""
         return stepping_over(source, cls._read, cls._begin)
 
     @classmethod

@@ -32,13 +32,8 @@ MODES: Final = {OPERATOR_LIST: h.SPLIT_DISTRIBUTE, UNION_LIST: h.UNION, BROADCAS
 def register(state: StateDescription, *, asynchronous: bool = False) -> state_headers.StateMetaInfo:
     """Return the registration of a state: keyed, timers or operator state.
 
-    Parameters
-    ----------
-    state
-        The state.
-    asynchronous
-        Whether keyed state is registered for the asynchronous API (Flink:
-        ``state.v2.RegisteredKeyAndUserKeyValueStateBackendMetaInfo``). Its entries are the same bytes.
+    ``asynchronous``: whether keyed state is registered for the asynchronous API (Flink:
+    ``state.v2.RegisteredKeyAndUserKeyValueStateBackendMetaInfo``). Its entries are the same bytes.
     """
     if isinstance(state.value, TtlSerializer):
         of_api = AsynchronousTtlSerializer if asynchronous else TtlSerializer
@@ -73,13 +68,7 @@ def _register_asynchronous(state: KeyedDescription) -> state_headers.StateMetaIn
 def registered_as(
     header: state_headers.KeyedHeader, meta: state_headers.StateMetaInfo, *, asynchronous: bool
 ) -> state_headers.StateMetaInfo:
-    """Convert the registration of a keyed state to or from the asynchronous API.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If the type of a map's keys is not known.
-    """
+    """Convert the registration of a keyed state to or from the asynchronous API."""
     backend_type = state_headers.KEY_VALUE_V2 if asynchronous else state_headers.KEY_VALUE
     if meta.backend_type not in (state_headers.KEY_VALUE, state_headers.KEY_VALUE_V2) or meta.backend_type == backend_type:
         return meta

@@ -41,11 +41,6 @@ def metadata_version(flink_version: str | None) -> int:
     """Return the version of ``_metadata`` that a Flink version writes; the one that all read for ``None``.
 
     ``2.x`` means every Flink 2, and gets what all of them read.
-
-    Raises
-    ------
-    OptionError
-        If it is not a released version, or one that does not read canonical savepoints of every backend (before 1.13).
     """
     if flink_version is None:
         return WIDEST_VERSION
@@ -61,17 +56,7 @@ def metadata_version(flink_version: str | None) -> int:
 def release_for(flink_version: str, option: str = "flink_version") -> tuple[int, int]:
     """Return the numbers of a version; for ``2.x`` those of the first Flink 2.
 
-    Parameters
-    ----------
-    flink_version
-        The version.
-    option
-        The name of the option, for messages.
-
-    Raises
-    ------
-    OptionError
-        If it is not a version.
+    ``option``: the name of the option, for messages.
     """
     match = _VERSION.match(flink_version) if isinstance(flink_version, str) else None  # 2.10 would be 2.1
     if match is None:
@@ -105,36 +90,21 @@ class SubtaskHandles:
 class NewOperator:
     """One operator of the new savepoint.
 
-    Parameters
-    ----------
-    operator_id
-        The hash of the uid: 32 hexadecimal digits.
-    parallelism, max_parallelism
-        Of the operator; a job that sets no max parallelism takes over this one.
-    subtasks
-        The handles of subtasks, by number; subtasks without state may be left out.
-    coordinator_state
-        The state of the operator's coordinator, if it has one.
-    uid, name
-        Kept by versions 5 and later.
+    ``parallelism`` and ``max_parallelism``: of the operator; a job that sets no max parallelism takes over this one. ``uid`` and
+    ``name``: kept by versions 5 and later.
     """
 
-    operator_id: str
+    operator_id: str  # the hash of the uid: 32 hexadecimal digits
     parallelism: int
     max_parallelism: int
+    # the handles of subtasks, by number; subtasks without state may be left out
     subtasks: Mapping[int, SubtaskHandles] = field(default_factory=dict)
-    coordinator_state: h.ByteStreamStateHandle | None = None
+    coordinator_state: h.ByteStreamStateHandle | None = None  # the state of the operator's coordinator, if it has one
     uid: str | None = None
     name: str | None = None
 
     def to_state(self) -> OperatorState:
-        """Return the operator as ``_metadata`` has it.
-
-        Raises
-        ------
-        OptionError
-            If a keyed handle does not cover exactly the key groups of its subtask.
-        """
+        """Return the operator as ``_metadata`` has it."""
         check_parallelism(self.parallelism, self.max_parallelism)
         foreign = [index for index in self.subtasks if not 0 <= index < self.parallelism]
         if foreign:

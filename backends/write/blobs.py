@@ -69,34 +69,21 @@ class Blob(NamedTuple):
 class BlobAddress:
     """Destination of the entries of one state.
 
-    Parameters
-    ----------
-    state_id
-        The position of the state in the header of the files to write.
-    parallelism, max_parallelism
-        Of the operator.
-    phase
-        :data:`TOMBSTONES`, :data:`PASSED_THROUGH` or :data:`NEW`.
+    ``parallelism`` and ``max_parallelism``: of the operator.
     """
 
-    state_id: int
+    state_id: int  # the position of the state in the header of the files to write
     parallelism: int
     max_parallelism: int
-    phase: int = NEW
+    phase: int = NEW  # :data:`TOMBSTONES`, :data:`PASSED_THROUGH` or :data:`NEW`
 
     def blobs(
         self, data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], groups: npt.NDArray[np.int32]
     ) -> Iterator[pa.RecordBatch]:
         """Yield adjacent ranges of bytes, each of one key group, as :data:`ORDERED_BLOBS`.
 
-        Parameters
-        ----------
-        data
-            The bytes of the entries.
-        spans
-            A line for each range: begin, end, number of entries. Ranges without entries are skipped.
-        groups
-            The key group of each range.
+        ``data``: the bytes of the entries. ``spans``: a line for each range: begin, end, number of entries. Ranges without
+        entries are skipped.
         """
         is_filled = spans[:, 2] > 0
         spans, groups = spans[is_filled], groups[is_filled]

@@ -48,16 +48,9 @@ def carried_stream(
 ) -> h.StreamStateHandle:
     """Return the handle that the new savepoint has for a file of a store of the source savepoint.
 
-    Parameters
-    ----------
-    snapshot, stream
-        The source savepoint, and the file. Bytes in ``_metadata`` stay there.
-    open_sink
-        Opens the copy.
-    context
-        Operator and subtask, for error messages.
-    shares_files
-        Whether the handle refers to the file where it is, if possible.
+    ``snapshot`` and ``stream``: the source savepoint, and the file. Bytes in ``_metadata`` stay there. ``open_sink``: opens the
+    copy. ``context``: operator and subtask, for error messages. ``shares_files``: whether the handle refers to the file where it
+    is, if possible.
     """
     if isinstance(stream, h.ByteStreamStateHandle):
         return stream
@@ -93,32 +86,16 @@ def shared_file(stream: StateStream) -> h.FileStateHandle | None:
 
 @dataclass(frozen=True)
 class BaseStore:
-    """A store of the source savepoint; it can be pickled.
-
-    Parameters
-    ----------
-    snapshot
-        The source savepoint.
-    handle
-        The files of the store.
-    kept
-        The column families that stay.
-    patched
-        The kept column families that get changes.
-    scanned
-        The kept column families that are read to find the entries of a key: keys of timers begin with their time.
-    shares_files
-        Whether the files that stay are referred to where they are, and not copied.
-    erases
-        Whether the entries that changes replace or delete leave the files. Otherwise they stay below the changes.
-    """
+    """A store of the source savepoint; it can be pickled."""
 
     snapshot: Snapshot
-    handle: h.IncrementalRemoteKeyedStateHandle
-    kept: frozenset[str]
-    patched: frozenset[str] = frozenset()
+    handle: h.IncrementalRemoteKeyedStateHandle  # the files of the store
+    kept: frozenset[str]  # the column families that stay
+    patched: frozenset[str] = frozenset()  # the kept column families that get changes
+    # the kept column families that are read to find the entries of a key: keys of timers begin with their time
     scanned: frozenset[str] = frozenset()
-    shares_files: bool = False
+    shares_files: bool = False  # whether the files that stay are referred to where they are, and not copied
+    # whether the entries that changes replace or delete leave the files. Otherwise they stay below the changes.
     erases: bool = False
 
     @property
@@ -127,15 +104,7 @@ class BaseStore:
         return 0 if self.shares_files and not self.scanned else self.handle.state_size
 
     def open(self, context: str) -> Store:
-        """Open the store: its manifest is read, and tables when entries are asked for.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If the manifest is damaged, or lists files that the snapshot does not have.
-        UnsupportedFormatError
-            If keys of the store are not in the order of their bytes, or it has blob files.
-        """
+        """Open the store: its manifest is read, and tables when entries are asked for."""
         return open_store(self.snapshot, self.handle, context)
 
     def kept_files(self, manifest: Manifest) -> dict[str, h.StreamStateHandle]:
@@ -169,28 +138,14 @@ def entries_of_group(store: Store, family: str, key_group: int, prefix: int) -> 
 
 
 def is_moved(snapshot: Snapshot) -> bool:
-    """Return whether files that a snapshot records by absolute path are elsewhere now, so that Flink does not find them.
-
-    Raises
-    ------
-    MissingFileError
-        If one is nowhere.
-    """
+    """Return whether files that a snapshot records by absolute path are elsewhere now, so that Flink does not find them."""
     streams = streams_in_files(snapshot.metadata.operators)
     recorded = {stream.path for stream in streams if not isinstance(stream, h.RelativeFileStateHandle)}
     return any(_place(snapshot.relocation.locate(path)) != _place(path) for path in recorded)
 
 
 def refer_to_claimed(snapshot: Snapshot) -> None:
-    """Record where the files of the claimed savepoint are, in a new ``_metadata`` that replaces the present one at once.
-
-    Raises
-    ------
-    WriteError
-        If the checkpoint was moved, or ``_metadata`` can't be written.
-    MissingFileError
-        If a file is not found.
-    """
+    """Record where the files of the claimed savepoint are, in a new ``_metadata`` that replaces the present one at once."""
     if is_moved(snapshot):
         raise WriteError(f"{snapshot.directory} was moved: Flink looks for its files where they were recorded.\nMove it back")
     directory = Location.parse(snapshot.directory)

@@ -9,23 +9,15 @@ from dataclasses import dataclass
 class ChangeCounts:
     """Changes to the entries of one state; ``None`` is an unknown number: the source savepoint was not read.
 
-    Attributes
-    ----------
-    written
-        Entries that were written from rows.
-    inserted, updated
-        Written entries whose key was not in the source savepoint, and written entries that replace an entry.
-    deleted
-        Entries of the source savepoint that are gone.
-    absent
-        Keys, or keys of map entries, to delete that were not there.
+    ``inserted`` and ``updated``: written entries whose key was not in the source savepoint, and written entries that replace an
+    entry.
     """
 
-    written: int = 0
+    written: int = 0  # entries that were written from rows
     inserted: int | None = 0
     updated: int | None = 0
-    deleted: int | None = 0
-    absent: int | None = 0
+    deleted: int | None = 0  # entries of the source savepoint that are gone
+    absent: int | None = 0  # keys, or keys of map entries, to delete that were not there
 
     def __add__(self, added: ChangeCounts) -> ChangeCounts:
         """Return the changes of both."""

@@ -73,25 +73,10 @@ KeyHash = Callable[[pa.Array], npt.NDArray[np.int32]]
 class KeyedStateEncoder:
     """Writes rows of one keyed state, or timer queue, as blobs.
 
-    Parameters
-    ----------
-    state
-        The state with its serializers.
-    address
-        Where the entries go.
-    schema
-        The columns of the rows; columns that this module's table does not name are ignored.
-    key_hash
-        ``hashCode`` of keys, where the serializer does not know it.
-    last_access
-        Milliseconds since 1970 that values with TTL get where no column has the time.
-    context
-        The operator, for error messages.
-
-    Raises
-    ------
-    InvalidRowError
-        If a column is missing or of a type that does not fit.
+    ``state``: the state with its serializers. ``address``: where the entries go. ``schema``: the columns of the rows; columns
+    that this module's table does not name are ignored. ``key_hash``: ``hashCode`` of keys, where the serializer does not know it.
+    ``last_access``: milliseconds since 1970 that values with TTL get where no column has the time. ``context``: the operator, for
+    error messages.
     """
 
     def __init__(
@@ -119,13 +104,7 @@ class KeyedStateEncoder:
         self._encoder = ColumnEncoder(program, self._context)
 
     def encode(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Encode rows to blobs, as batches of :data:`~state_processor.backends.write.blobs.ORDERED_BLOBS`.
-
-        Raises
-        ------
-        InvalidRowError
-            If a row can't be written; the message names it and the column.
-        """
+        """Encode rows to blobs, as batches of :data:`~state_processor.backends.write.blobs.ORDERED_BLOBS`."""
         if not batch.num_rows:
             return
         if not self._state.has_ttl and LAST_ACCESS in batch.schema.names:
@@ -170,21 +149,8 @@ def compile_entries(
 ) -> EncodeProgram:
     """Compile the program that writes the framed entries of a row.
 
-    Parameters
-    ----------
-    state, schema
-        As for :class:`KeyedStateEncoder`.
-    max_parallelism
-        Of the operator.
-    options
-        What columns do not say.
-    names
-        What columns are called in messages, where not as here.
-
-    Raises
-    ------
-    InvalidRowError
-        If a column is missing or of a type that does not fit.
+    ``state`` and ``schema``: as for :class:`KeyedStateEncoder`. ``max_parallelism``: of the operator. ``options``: what columns
+    do not say. ``names``: what columns are called in messages, where not as here.
     """
     if state.has_ttl and _is_listed(schema):
         schema = _zip_access(_no_rows(schema), "").schema
@@ -262,13 +228,7 @@ def _zip_access(batch: pa.RecordBatch, context: str) -> pa.RecordBatch:
 
 
 def check_present(batch: pa.RecordBatch, name: str, context: str) -> None:
-    """Refuse nulls in a column of keys; the message quotes the given row.
-
-    Raises
-    ------
-    InvalidRowError
-        If a value is null.
-    """
+    """Refuse nulls in a column of keys; the message quotes the given row."""
     column = batch.column(batch.schema.get_field_index(name))
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])

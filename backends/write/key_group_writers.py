@@ -170,14 +170,8 @@ class KeyedHeapFileWriter(KeyedFileWriter):
 class HeapEntries:
     """Framed entries in the layout of the heap backend.
 
-    Parameters
-    ----------
-    header
-        The states, whose ids are their positions.
-    prefix
-        Bytes of the key group in front of each key.
-    context
-        Operator and subtask, for error messages.
+    ``header``: the states, whose ids are their positions. ``prefix``: bytes of the key group in front of each key. ``context``:
+    operator and subtask, for error messages.
     """
 
     def __init__(self, header: state_headers.KeyedHeader, prefix: int, context: str) -> None:

@@ -46,13 +46,7 @@ class KeyedFormat(Protocol):
         """True if the backend registers states of the asynchronous API separately."""
 
     def check_states(self, states: Iterable[state_headers.StateMetaInfo], operator: str) -> None:
-        """Refuse states that the format can't store.
-
-        Raises
-        ------
-        OptionError
-            If the format can't store a state.
-        """
+        """Refuse states that the format can't store."""
 
     def has(self, handle: h.KeyedStateHandle) -> bool:
         """Return whether files of the source savepoint can be kept."""
@@ -101,21 +95,11 @@ class CanonicalFormat(_FileFormat):
 
 @dataclass(frozen=True)
 class StoreFormat:
-    """The files of RocksDB. The backends RocksDB and ForSt restore them by copying.
-
-    Parameters
-    ----------
-    backend
-        ``rocksdb`` or ``forst``.
-    scratch
-        Directory of new stores; ``None`` for the default directory.
-    shares_files
-        See :class:`KeyedFormat`.
-    """
+    """The files of RocksDB. The backends RocksDB and ForSt restore them by copying."""
 
     backend: str = ROCKSDB
-    scratch: str | None = None
-    shares_files: bool = False
+    scratch: str | None = None  # directory of new stores; ``None`` for the default directory
+    shares_files: bool = False  # see :class:`KeyedFormat`
     savepoint_format: str = properties.NATIVE
     keeps_families: bool = True
     keeps_raw_timers: bool = True

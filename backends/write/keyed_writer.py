@@ -32,24 +32,12 @@ _EVERYTHING: Final = frozenset({"key", "namespace", "map_key", "timestamp"})
 
 @dataclass(frozen=True)
 class KeyedSubtask:
-    """Keyed state of one subtask, which files are written for.
+    """Keyed state of one subtask, which files are written for."""
 
-    Parameters
-    ----------
-    header
-        The states, whose ids are their positions.
-    key_groups
-        The key groups of the subtask.
-    max_parallelism
-        Of the operator.
-    context
-        Operator and subtask, for error messages.
-    """
-
-    header: state_headers.KeyedHeader
+    header: state_headers.KeyedHeader  # the states, whose ids are their positions
     key_groups: h.KeyGroupRange
-    max_parallelism: int
-    context: str = ""
+    max_parallelism: int  # of the operator
+    context: str = ""  # operator and subtask, for error messages
 
 
 class KeyedStateWriter(ABC):
@@ -57,15 +45,7 @@ class KeyedStateWriter(ABC):
 
     Call :meth:`add` with blobs in ascending order of key group and, within one, of state id; then :meth:`close`.
 
-    Parameters
-    ----------
-    subtask
-        The subtask.
-
-    Attributes
-    ----------
-    entries
-        Number of entries that were written.
+    ``entries``: number of entries that were written.
     """
 
     def __init__(self, subtask: KeyedSubtask) -> None:
@@ -78,15 +58,7 @@ class KeyedStateWriter(ABC):
         self._place: GroupState | None = None
 
     def add(self, key_group: int, state_id: int, blob: bytes | memoryview | npt.NDArray[np.uint8]) -> None:
-        """Write entries of one state and key group.
-
-        Raises
-        ------
-        InvalidRowError
-            If a key occurs twice, or entries are not of this subtask and key group.
-        OptionError
-            If key groups or states come out of order.
-        """
+        """Write entries of one state and key group."""
         data = np.frombuffer(blob, dtype=np.uint8)
         data.flags.writeable = False
         if not len(data):
@@ -109,18 +81,11 @@ class KeyedStateWriter(ABC):
     def delete(self, key_group: int, state_id: int, markers: npt.NDArray[np.uint8]) -> bool:
         """Delete entries that stay in files of the source savepoint.
 
-        Parameters
-        ----------
-        key_group, state_id
-            Of the entries. They come in the order of :meth:`add`, and before the new entries of the same keys.
-        markers
-            Blobs of :class:`~state_processor.backends.write.tombstones.TombstoneEncoder`.
+        ``key_group`` and ``state_id``: of the entries. They come in the order of :meth:`add`, and before the new entries of the
+        same keys. ``markers``: blobs of :class:`~state_processor.backends.write.tombstones.TombstoneEncoder`.
 
-        Returns
-        -------
-        bool
-            True if the writer deletes the entries. False if the writer writes all entries of the state; then the caller leaves
-            out the entries of these keys.
+        Returns: true if the writer deletes the entries. False if the writer writes all entries of the state; then the caller
+        leaves out the entries of these keys.
         """
         return False
 
@@ -193,12 +158,7 @@ class KeyedStateWriter(ABC):
 class KeyedFileWriter(KeyedStateWriter):
     """Writes the keyed state of one subtask into one file.
 
-    Parameters
-    ----------
-    sink
-        The file, next to ``_metadata``; it is closed at the end.
-    subtask
-        The subtask.
+    ``sink``: the file, next to ``_metadata``; it is closed at the end.
     """
 
     def __init__(self, sink: FileSink, subtask: KeyedSubtask) -> None:

@@ -68,18 +68,9 @@ _FAMILY_OPTIONS: Final = """\
 class NewStore:
     """A store that is being written.
 
-    Parameters
-    ----------
-    directory
-        An empty directory.
-    families
-        The column families, in addition to the empty ``default`` that each store has.
-    prefix
-        Bytes of the key group before each key.
-    context
-        Operator and subtask, for error messages.
-    base
-        The kept column families of another store, with their files.
+    ``directory``: an empty directory. ``families``: the column families, in addition to the empty ``default`` that each store
+    has. ``prefix``: bytes of the key group before each key. ``context``: operator and subtask, for error messages. ``base``: the
+    kept column families of another store, with their files.
     """
 
     def __init__(self, directory: Path, families: Sequence[str], prefix: int, context: str, base: Manifest | None = None) -> None:
@@ -98,11 +89,6 @@ class NewStore:
         """Write the framed entries of a key group to a column family. They are sorted here.
 
         If they do not follow the entries of earlier calls, files overlap, and are merged at the end.
-
-        Raises
-        ------
-        ScratchSpaceError
-            If the disk is full.
         """
         data = parts[0] if len(parts) == 1 else np.concatenate(parts)
         spans = entry_spans(data)
@@ -117,13 +103,8 @@ class NewStore:
     def delete(self, family: int, markers: _Bytes, *, are_entries: bool = False) -> None:
         """Delete entries that a column family has; see :meth:`add`.
 
-        Parameters
-        ----------
-        family, markers
-            The column family, and framed markers of :mod:`~state_processor.backends.write.tombstones`: whole keys, or beginnings
-            of keys.
-        are_entries
-            Whether ``markers`` are the entries themselves.
+        ``family`` and ``markers``: the column family, and framed markers of :mod:`~state_processor.backends.write.tombstones`:
+        whole keys, or beginnings of keys. ``are_entries``: whether ``markers`` are the entries themselves.
         """
         with self._reporting():
             self._change(self._families[family], markers=[(markers, are_entries)])
@@ -131,15 +112,7 @@ class NewStore:
     def close(self, base: Manifest | None = None) -> list[Path]:
         """Complete the store and return its files, without the files of the other store.
 
-        Parameters
-        ----------
-        base
-            The kept files of the other store; by default all files.
-
-        Raises
-        ------
-        ScratchSpaceError
-            If the disk is full.
+        ``base``: the kept files of the other store; by default all files.
         """
         with self._reporting():
             for family in self._families:

@@ -26,16 +26,9 @@ from state_processor.serializers.kernel.opcodes import Op
 class OperatorStateFileWriter:
     """Writes the operator state file of one subtask: any number of batches, state after state; then :meth:`close`.
 
-    Parameters
-    ----------
-    sink
-        The file, next to ``_metadata``; it is closed at the end.
-    states
-        All operator states of the subtask, empty states included.
-    registered
-        Their registrations, where they are to be as another snapshot had them; new ones by default.
-    context
-        Operator and subtask, for error messages.
+    ``sink``: the file, next to ``_metadata``; it is closed at the end. ``states``: all operator states of the subtask, empty
+    states included. ``registered``: their registrations, where they are to be as another snapshot had them; new ones by default.
+    ``context``: operator and subtask, for error messages.
     """
 
     def __init__(
@@ -104,13 +97,7 @@ def edited_elements(
 
 
 def encode_columns(serializers: Mapping[str, TypeSerializer], columns: Mapping[str, pa.Array], context: str) -> Encoded:
-    """Encode columns: of each row the values of all serializers, one after the other.
-
-    Raises
-    ------
-    InvalidRowError
-        If a value is not of its serializer's type.
-    """
+    """Encode columns: of each row the values of all serializers, one after the other."""
     try:
         schema = pa.schema([(name, bind(s, columns[name].type, name)) for name, s in serializers.items()])
     except InvalidRowError as problem:
@@ -126,13 +113,7 @@ def encode_columns(serializers: Mapping[str, TypeSerializer], columns: Mapping[s
 
 
 def encode_broadcast(state: BroadcastDescription, keys: pa.Array, values: pa.Array, context: str) -> npt.NDArray[np.uint8]:
-    """Encode keys and values of broadcast state, back to back.
-
-    Raises
-    ------
-    InvalidRowError
-        If a key or value is not of the state's type, or a key occurs twice.
-    """
+    """Encode keys and values of broadcast state, back to back."""
     _check_keys(state.key, keys, context)
     return encode_columns({"key": state.key, "value": state.value}, {"key": keys, "value": values}, context).data
 
@@ -142,17 +123,8 @@ def updated_broadcast(
 ) -> npt.NDArray[np.uint8]:
     """Encode keys and values as :func:`encode_broadcast` does; parts of values that Kryo wrote keep their bytes if unchanged.
 
-    Parameters
-    ----------
-    stored
-        The broadcast state of the source savepoint: number of entries, keys and values.
-    state, keys, values, context
-        The new state.
-
-    Raises
-    ------
-    InvalidRowError
-        See :func:`encode_broadcast`; or a changed part can't be encoded.
+    ``stored``: the broadcast state of the source savepoint: number of entries, keys and values. ``state``, ``keys``, ``values``
+    and ``context``: the new state.
     """
     _check_keys(state.key, keys, context)
     source, before = DataInput(stored, context), {}

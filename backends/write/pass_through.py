@@ -49,35 +49,21 @@ from state_processor.serializers.keys.hash_codes import hash_codes
 class KeyedPassThrough:
     """Takes over keyed states into an operator.
 
-    Parameters
-    ----------
-    parallelism, max_parallelism
-        Of the operator to write.
-    old_max_parallelism
-        Of the operator that is read.
-    key_hash
-        ``hashCode`` of keys, where the max parallelism changes and the serializer does not know it; it is given keys as
-        columns of the type that they have with text for dates and times.
+    ``parallelism`` and ``max_parallelism``: of the operator to write.
     """
 
     parallelism: int
     max_parallelism: int
-    old_max_parallelism: int
+    old_max_parallelism: int  # of the operator that is read
+    # ``hashCode`` of keys, where the max parallelism changes and the serializer does not know it; it is given keys as columns of
+    # the type that they have with text for dates and times
     key_hash: KeyHash | None = None
 
     def blobs(self, source: KeyedStateSource, name: str, state_id: int, key_groups: h.KeyGroupRange) -> Iterator[pa.RecordBatch]:
         """Yield the entries of a state as blobs.
 
-        Parameters
-        ----------
-        source
-            The keyed state of one handle.
-        name
-            The state; a state that does not exist yields nothing.
-        state_id
-            Its position in the header of the files to write.
-        key_groups
-            Which key groups of the handle to take.
+        ``source``: the keyed state of one handle. ``name``: the state; a state that does not exist yields nothing. ``state_id``:
+        its position in the header of the files to write. ``key_groups``: which key groups of the handle to take.
         """
         for run in source.runs(name, key_groups):
             yield from self.blobs_of(run, state_id, source.context)
@@ -155,32 +141,14 @@ class CopyPart:
 
 @dataclass(frozen=True)
 class CopySubtasks:
-    """Task that copies the files of a subtask.
+    """Task that copies the files of a subtask."""
 
-    Parameters
-    ----------
-    snapshot
-        The source savepoint, as it travels to tasks.
-    staging
-        The write.
-    shares_files
-        Whether the files of embedded stores stay where they are.
-    """
-
-    snapshot: Snapshot
-    staging: Staging
-    shares_files: bool = False
+    snapshot: Snapshot  # the source savepoint, as it travels to tasks
+    staging: Staging  # the write
+    shares_files: bool = False  # whether the files of embedded stores stay where they are
 
     def __call__(self, part: CopyPart) -> OperatorSubtaskState:
-        """Return the subtask with handles of the copies.
-
-        Raises
-        ------
-        UnsupportedFormatError
-            If the checkpoint has records in flight, or keyed state is a changelog.
-        CorruptSnapshotError
-            If operator state and its header do not fit: a copy would lose rows.
-        """
+        """Return the subtask with handles of the copies."""
         subtask, context = part.subtask, f"{part.label}, subtask {part.subtask.index}"
         if subtask.input_channels or subtask.result_subpartitions:
             raise UnsupportedFormatError(

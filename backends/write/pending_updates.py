@@ -37,16 +37,8 @@ def with_pending_parts(state: _State) -> _State:
 class PendingValueResolver:
     """Replaces the pending values in new entries of updated states by bytes.
 
-    Parameters
-    ----------
-    states
-        All states by their ids.
-    updated
-        The names of the states whose new entries have pending values.
-    describe
-        Names an entry in messages.
-    context
-        The operator, for messages.
+    ``states``: all states by their ids. ``updated``: the names of the states whose new entries have pending values. ``describe``:
+    names an entry in messages. ``context``: the operator, for messages.
     """
 
     def __init__(self, states: Sequence[StateDescription], updated: frozenset[str], describe: Describe, context: str) -> None:
@@ -70,13 +62,7 @@ class PendingValueResolver:
         self._replaced.update(entries)
 
     def resolved(self, place: GroupState, entries: Bytes) -> Bytes:
-        """Return new entries with bytes instead of pending values.
-
-        Raises
-        ------
-        InvalidRowError
-            If a changed part can't be encoded. The message names the entry, the path, and what to do.
-        """
+        """Return new entries with bytes instead of pending values."""
         self._enter(place)
         state_id = place[1]
         pending, target = self._entries[state_id], DataOutput()
@@ -101,17 +87,10 @@ class PendingValueResolver:
 
 @dataclass(frozen=True)
 class StoredElements:
-    """Elements of a list of operator state that the rows may have as they were read; it can be pickled.
-
-    Parameters
-    ----------
-    type
-        The type of an element.
-    stored
-        The stored elements by their columns. Different elements may have the same columns.
-    """
+    """Elements of a list of operator state that the rows may have as they were read; it can be pickled."""
 
     type: TypeSerializer
+    # the stored elements by their columns. Different elements may have the same columns.
     stored: Mapping[Columns, frozenset[bytes]]
 
     @classmethod
@@ -128,13 +107,7 @@ class StoredElements:
         return cls(type_, {columns: frozenset(alike) for columns, alike in stored.items()})
 
     def resolved(self, elements: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield new elements with bytes instead of pending values: the stored element, where one has the same columns.
-
-        Raises
-        ------
-        InvalidRowError
-            If one can't be encoded, or differs from other elements of the same columns in its bytes alone.
-        """
+        """Yield new elements with bytes instead of pending values: the stored element, where one has the same columns."""
         entries = PendingEntries(self.type, "value")
         for row, element in enumerate(elements):
             alike = self.stored.get(entries.columns_of_new(element) or (), frozenset())
@@ -151,19 +124,7 @@ def resolved_broadcast(
 ) -> bytes:
     """Return keys and values of broadcast state, with bytes instead of pending values.
 
-    Parameters
-    ----------
-    type_
-        The type of the values.
-    stored
-        The stored values by key.
-    keys, values
-        The new entries.
-
-    Raises
-    ------
-    InvalidRowError
-        If a value can't be encoded.
+    ``keys`` and ``values``: the new entries.
     """
     entries = PendingEntries(type_, VALUE)
     pieces: list[bytes] = []

@@ -63,43 +63,23 @@ _committing: Final[set[str]] = set()
 
 @dataclass(frozen=True, slots=True)
 class Strays:
-    """Files of writes that the savepoint in the same directory does not refer to.
+    """Files of writes that the savepoint in the same directory does not refer to."""
 
-    Parameters
-    ----------
-    over
-        Files of writes whose process has certainly ended.
-    open
-        Files of writes that go on, or whose process is on another machine. Files that do not name their write are open too, if
-        the directory does not have a readable ``_metadata``: they may belong to a savepoint.
-    """
-
-    over: list[str]
+    over: list[str]  # files of writes whose process has certainly ended
+    # files of writes that go on, or whose process is on another machine. Files that do not name their write are open too, if the
+    # directory does not have a readable ``_metadata``: they may belong to a savepoint.
     open: list[str]
 
 
 @dataclass(frozen=True)
 class Staging:
-    """The directory of a savepoint that is being written; it can be pickled.
+    """The directory of a savepoint that is being written; it can be pickled."""
 
-    Parameters
-    ----------
-    directory
-        The savepoint's directory, as a path or URL.
-    token
-        Names this write: letters and digits, different from the tokens of other writes into the directory.
-    storage
-        Access to files.
-    replaces
-        Whether the directory may hold a savepoint: it stays until the commit replaces its ``_metadata``.
-    scratch
-        A local directory for the files between the passes; ``None`` for the directory of the savepoint. Its owner removes it.
-    """
-
-    directory: str
-    token: str
-    storage: Storage = field(default_factory=Storage)
-    replaces: bool = False
+    directory: str  # the savepoint's directory, as a path or URL
+    token: str  # names this write: letters and digits, different from the tokens of other writes into the directory
+    storage: Storage = field(default_factory=Storage)  # access to files
+    replaces: bool = False  # whether the directory may hold a savepoint: it stays until the commit replaces its ``_metadata``
+    # a local directory for the files between the passes; ``None`` for the directory of the savepoint. Its owner removes it.
     scratch: str | None = None
 
     def __post_init__(self) -> None:
@@ -112,17 +92,7 @@ class Staging:
     def prepare(self, owner: int | None = None) -> None:
         """Make the directory.
 
-        Parameters
-        ----------
-        owner
-            The number of a process without which the write does not go on; by default this one.
-
-        Raises
-        ------
-        OptionError
-            If it holds a savepoint already.
-        WriteError
-            If it can't be made.
+        ``owner``: the number of a process without which the write does not go on; by default this one.
         """
         self.sweep()
         if not self.replaces and self.storage.exists(self._path(METADATA_FILE)):
@@ -202,13 +172,7 @@ class Staging:
         return self.storage.exists(self._path(self._mark))
 
     def check_open(self) -> None:
-        """Refuse to go on with a write that is over.
-
-        Raises
-        ------
-        WriteError
-            If it was given up, is complete, or another one was complete before.
-        """
+        """Refuse to go on with a write that is over."""
         if not self.is_open():
             raise WriteError(
                 f"{self.directory}: the write that this task belongs to is over: it was given up, or another one to this "
@@ -216,13 +180,7 @@ class Staging:
             )
 
     def new_file(self, operator_id: str, role: str, subtask: int) -> NewFile:
-        """Return a new file of a task, which stays only if the task succeeds while the write goes on.
-
-        Raises
-        ------
-        WriteError
-            If the write is over, or the file can't be made.
-        """
+        """Return a new file of a task, which stays only if the task succeeds while the write goes on."""
         return NewFile(self, self.file_name(operator_id, role, subtask, uuid4().hex[:16]))
 
     def file_name(self, operator_id: str, role: str, subtask: int, attempt: str | int = 0) -> str:
@@ -239,13 +197,7 @@ class Staging:
         return self.storage.open(self._path(name))
 
     def open(self, name: str) -> FileSink:
-        """Open a new file.
-
-        Raises
-        ------
-        WriteError
-            If it can't be made.
-        """
+        """Open a new file."""
         return FileSink(self.storage, self._path(name))
 
     def remove_all_but(self, names: Collection[str]) -> None:
@@ -318,21 +270,8 @@ class Staging:
     def commit(self, metadata: bytes, sizes: Mapping[str, int], replaced: Iterable[str] = ()) -> None:
         """Write ``_metadata``: from then on this is a savepoint. Files of failed attempts and failed writes are removed.
 
-        Parameters
-        ----------
-        metadata
-            The bytes of ``_metadata``.
-        sizes
-            The files that it refers to, with their lengths.
-        replaced
-            Other files to remove afterwards: the files of the former savepoint.
-
-        Raises
-        ------
-        OptionError
-            If somebody else has written a savepoint here meanwhile.
-        WriteError
-            If another write was, or becomes, complete at the same time, or files are not there.
+        ``sizes``: the files that it refers to, with their lengths. ``replaced``: other files to remove afterwards: the files of
+        the former savepoint.
         """
         _committing.add(self.token)
         try:

@@ -54,24 +54,17 @@ _FOLDING: Final = Note("", "Flink 2.x has no folding state", "leave it out with 
 class StateMigration:
     """The migration of one state.
 
-    Parameters
-    ----------
-    new, reading
-        Its registration for Flink 2.x, and one whose serializers read values of Flink 1.x as values of the new.
-    changes, problems
-        The parts that are converted, and the parts that can't be converted.
-    undecided
-        Collections whose elements' type is not known: the declared class, by path.
-    used
-        The paths of types that were used.
+    ``new`` and ``reading``: its registration for Flink 2.x, and one whose serializers read values of Flink 1.x as values of the
+    new. ``changes`` and ``problems``: the parts that are converted, and the parts that can't be converted.
     """
 
     new: state_headers.StateMetaInfo
     reading: state_headers.StateMetaInfo
     changes: tuple[Note, ...] = ()
     problems: tuple[Note, ...] = ()
+    # collections whose elements' type is not known: the declared class, by path
     undecided: Mapping[str, str] = field(default_factory=dict)
-    used: frozenset[str] = frozenset()
+    used: frozenset[str] = frozenset()  # the paths of types that were used
 
     @property
     def is_changed(self) -> bool:
@@ -105,12 +98,7 @@ class KeyedMigration:
     def converted(self, name: str, *, write: bool = True) -> KeyedDescription:
         """Return the state with bytes for Flink 2.x instead of values.
 
-        Parameters
-        ----------
-        name
-            The state.
-        write
-            ``False`` to read values without writing them: the result is empty.
+        ``write``: ``False`` to read values without writing them: the result is empty.
         """
         old, new = self.roles(name)
         writing = new.serializers
@@ -123,14 +111,9 @@ def migrate_keyed(
 ) -> KeyedMigration:
     """Plan the migration of the keyed states of a header.
 
-    Parameters
-    ----------
-    header
-        As Flink 1.x wrote it.
-    types
-        New types by state and path. Types of keys may be given with any state: all states share one key.
-    adapt
-        Functions that make the serializers for Kryo's values, by state; by default serializers that convert the values.
+    ``header``: as Flink 1.x wrote it. ``types``: new types by state and path. Types of keys may be given with any state: all
+    states share one key. ``adapt``: functions that make the serializers for Kryo's values, by state; by default serializers that
+    convert the values.
     """
     of_keys = {path: type_ for paths in types.values() for path, type_ in paths.items() if path.startswith(KEY_PATH)}
     states = {}
@@ -183,12 +166,7 @@ def _migrated_value(meta: state_headers.StateMetaInfo, migration: TypeMigration)
 class ConvertedBytes(PassThroughCodec):
     """The bytes that one serializer writes for the values that another reads.
 
-    Parameters
-    ----------
-    reading, writing
-        The two serializers, whose values are the same.
-    write
-        ``False`` to read only.
+    ``reading`` and ``writing``: the two serializers, whose values are the same. ``write``: ``False`` to read only.
     """
 
     def __init__(self, reading: Codec, writing: Codec, *, write: bool = True) -> None:
@@ -210,24 +188,12 @@ def _converted(reading: Codec, writing: Codec, *, write: bool) -> Codec:
 
 @dataclass(frozen=True)
 class MigratingPassThrough(KeyedPassThrough):
-    """Takes over keyed states whose bytes change.
+    """Takes over keyed states whose bytes change."""
 
-    Parameters
-    ----------
-    types
-        New types by state and path.
-    """
-
-    types: TypesByPath = field(default_factory=dict)
+    types: TypesByPath = field(default_factory=dict)  # new types by state and path
 
     def blobs(self, source: KeyedStateSource, name: str, state_id: int, key_groups: h.KeyGroupRange) -> Iterator[pa.RecordBatch]:
-        """See :meth:`KeyedPassThrough.blobs`.
-
-        Raises
-        ------
-        UnsupportedFormatError
-            If a value can't be converted.
-        """
+        """See :meth:`KeyedPassThrough.blobs`."""
         if source.describe(name) is None:
             return
         migration = migrate_keyed(source.header, self.types)

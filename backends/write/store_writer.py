@@ -53,18 +53,9 @@ _Kept = tuple[TableFile, h.StreamStateHandle | None]
 class KeyedStateStoreWriter(KeyedStateWriter):
     """Writes the store of one subtask.
 
-    Parameters
-    ----------
-    directory
-        An empty directory for the store, whose files are copied to the savepoint at the end.
-    open_sink
-        Opens the files of the savepoint.
-    backend
-        The state backend: :data:`ROCKSDB` or :data:`FORST`.
-    subtask
-        The subtask.
-    base
-        The store of the source savepoint that states are kept of.
+    ``directory``: an empty directory for the store, whose files are copied to the savepoint at the end. ``open_sink``: opens the
+    files of the savepoint. ``backend``: the state backend: :data:`ROCKSDB` or :data:`FORST`. ``base``: the store of the source
+    savepoint that states are kept of.
     """
 
     def __init__(

@@ -20,10 +20,7 @@ def exit_on_sigterm(cancel: Callable[[], None]) -> Iterator[None]:
     Handlers that somebody else has set stay, and so does the behavior of blocks in other threads than the first, which get no
     signals.
 
-    Parameters
-    ----------
-    cancel
-        Ends the jobs that the block waits for.
+    ``cancel``: ends the jobs that the block waits for.
     """
 
     def leave(number: int, frame: FrameType | None) -> None:

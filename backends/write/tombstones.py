@@ -107,13 +107,7 @@ class TombstoneEncoder:
         )
 
     def encode(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Encode the blobs of the rows' keys.
-
-        Raises
-        ------
-        InvalidRowError
-            If a key is null or not of the state's type.
-        """
+        """Encode the blobs of the rows' keys."""
         for name in self._columns:
             if name not in self._may_be_null:
                 check_present(batch, name, self._context)
@@ -127,12 +121,7 @@ class Tombstones:
 
     For each key group and state the calls come in this order: :meth:`add`, :meth:`without` or :meth:`taken`, :meth:`count_new`.
 
-    Parameters
-    ----------
-    states
-        The states by their ids.
-    max_parallelism
-        Of the operator.
+    ``states``: the states by their ids. ``max_parallelism``: of the operator.
     """
 
     def __init__(self, states: Sequence[StateDescription], max_parallelism: int) -> None:
@@ -350,18 +339,9 @@ def _count_known(data, prefix, seen):  # type: ignore[no-untyped-def]
 class EntryMerge:
     """Merge of the entries of one subtask into its files.
 
-    Parameters
-    ----------
-    states
-        The states by their ids.
-    updated
-        The names of the states of the source savepoint that rows change.
-    max_parallelism
-        Of the operator.
-    writers
-        The writer of each state's file, by id.
-    context
-        The operator, for messages.
+    ``states``: the states by their ids. ``updated``: the names of the states of the source savepoint that rows change.
+    ``max_parallelism``: of the operator. ``writers``: the writer of each state's file, by id. ``context``: the operator, for
+    messages.
     """
 
     def __init__(

@@ -288,14 +288,8 @@ class AvroUnion(AvroType):
 class AvroRecord(AvroType):
     """``record``: its fields one after the other.
 
-    Parameters
-    ----------
-    name
-        The full name.
-    fields
-        The types of the fields, by name.
-    unordered
-        Fields that ``hashCode`` ignores: the schema orders them by ``ignore``.
+    ``name``: the full name. ``fields``: the types of the fields, by name. ``unordered``: fields that ``hashCode`` ignores: the
+    schema orders them by ``ignore``.
     """
 
     def __init__(self, name: str, fields: Mapping[str, Codec], unordered: frozenset[str] = frozenset()) -> None:
@@ -364,12 +358,7 @@ class AvroReference(AvroType):
     The record contains the reference and is made after it. A reference therefore holds the record's name and looks the record up.
     Its list of children is empty, so that visits of the record end here.
 
-    Parameters
-    ----------
-    name
-        The record's full name.
-    enclosing
-        A mapping that contains the record by name once the record is made.
+    ``name``: the record's full name. ``enclosing``: a mapping that contains the record by name once the record is made.
     """
 
     def __init__(self, name: str, enclosing: Mapping[str, AvroRecord]) -> None:

@@ -29,10 +29,7 @@ Convert = Callable[[Any], Any]
 class AvroResolution:
     """Rules for reading data of a writer's schema with a reader's schema.
 
-    Parameters
-    ----------
-    writer, reader
-        The two schemas.
+    ``writer`` and ``reader``: the two schemas.
     """
 
     def __init__(self, writer: AvroSchema, reader: AvroSchema) -> None:
@@ -45,13 +42,7 @@ class AvroResolution:
         return self._problem(self._writer.content, self._reader.content, "")
 
     def convert(self, value: Any) -> Any:
-        """Return a value of the writer's schema as a value of the reader's.
-
-        Raises
-        ------
-        StateMigrationError
-            If the reader lacks the symbol or the branch of this value.
-        """
+        """Return a value of the writer's schema as a value of the reader's."""
         return self._convert(self._writer.content, self._reader.content, value, "")
 
     # Checks

@@ -31,12 +31,8 @@ class AvroSerializer(DelegatingSerializer):
 
     The types of the schema are not children: a snapshot holds the schema's text, and the text can't be made from the types.
 
-    Parameters
-    ----------
-    schema
-        The schema that values were written with, as JSON.
-    class_name
-        The Java class: ``GenericRecord``, or the class of a specific or reflected record.
+    ``schema``: the schema that values were written with, as JSON. ``class_name``: the Java class: ``GenericRecord``, or the class
+    of a specific or reflected record.
     """
 
     def __init__(self, schema: str, class_name: str = GENERIC_RECORD, snapshot: AvroSerializerSnapshot | None = None) -> None:
@@ -74,12 +70,7 @@ class AvroSerializer(DelegatingSerializer):
 class AvroSerializerSnapshot(TypeSerializerSnapshot):
     """Snapshot of :class:`AvroSerializer`: class and schema. Version 1 has only the schema, version 3 strings of any length.
 
-    Parameters
-    ----------
-    runtime_class
-        The Java class; in version 1 the class that the schema names.
-    schema
-        The schema of the written values.
+    ``runtime_class``: the Java class; in version 1 the class that the schema names. ``schema``: the schema of the written values.
     """
 
     current_version = 3

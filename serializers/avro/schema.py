@@ -46,15 +46,7 @@ Enclosing = Mapping[str, Mapping[str, AvroRecord]]
 class AvroSchema:
     """A parsed schema with full names everywhere, and its named types by name.
 
-    Parameters
-    ----------
-    text
-        The schema as JSON.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        If it is not a schema.
+    ``text``: the schema as JSON.
     """
 
     def __init__(self, text: str) -> None:
@@ -72,13 +64,7 @@ class AvroSchema:
         return self.named.get(node, node) if isinstance(node, str) else node
 
     def type(self) -> Codec:
-        """Return the type that the schema describes.
-
-        Raises
-        ------
-        UnsupportedFormatError
-            If it is nested too deeply, or has too many fields. Each reference to a record counts all fields of that record.
-        """
+        """Return the type that the schema describes."""
         with _reading(self.text):
             return _TypeBuilder(self).build(self.content, {}, 0)
 

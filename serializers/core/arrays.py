@@ -131,14 +131,8 @@ class BytesSerializer(SimpleSerializer):
 class GenericArraySerializer(DelegatingSerializer):
     """An array of objects: a count, then for each element a byte (1: present, 0: null) and the element.
 
-    Parameters
-    ----------
-    element
-        The serializer of an element that is not null.
-    component_class
-        The Java class of the elements.
-    snapshot_class, version
-        Class and version of the snapshot, if an older Flink wrote it.
+    ``element``: the serializer of an element that is not null. ``component_class``: the Java class of the elements.
+    ``snapshot_class`` and ``version``: class and version of the snapshot, if an older Flink wrote it.
     """
 
     child_names = (ELEMENT,)

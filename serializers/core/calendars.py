@@ -57,13 +57,7 @@ def to_gregorian(day: int) -> int | None:
 
 
 def java_day(date_shown: LocalDate) -> int:
-    """Return the days since 1970 of the day that Java shows with this year, month and day.
-
-    Raises
-    ------
-    ValueError
-        If Java's calendar lacks the day.
-    """
+    """Return the days since 1970 of the day that Java shows with this year, month and day."""
     day = date_shown.epoch_day
     if day >= FIRST_GREGORIAN_DAY:
         return day
@@ -78,15 +72,7 @@ def java_day(date_shown: LocalDate) -> int:
 class JavaZone:
     """The offsets of a time zone, as in ``java.util.TimeZone``.
 
-    Parameters
-    ----------
-    name
-        The name in the database of time zones, such as ``America/New_York``, or an offset such as ``+05:30``.
-
-    Raises
-    ------
-    OptionError
-        If the zone is not known.
+    ``name``: the name in the database of time zones, such as ``America/New_York``, or an offset such as ``+05:30``.
     """
 
     def __init__(self, name: str) -> None:
@@ -127,13 +113,7 @@ class JavaZone:
         return local - self.offset_of_local(local)
 
     def start_of(self, date_shown: LocalDate) -> int:
-        """Return the milliseconds that ``java.sql.Date.valueOf`` computes for a day.
-
-        Raises
-        ------
-        ValueError
-            If Java's calendar lacks the day, or clocks in the zone skip all of it.
-        """
+        """Return the milliseconds that ``java.sql.Date.valueOf`` computes for a day."""
         day = java_day(date_shown)
         millis = self.utc(day * MILLIS_OF_DAY)
         if self.local(millis) // MILLIS_OF_DAY != day:
@@ -186,7 +166,7 @@ def _transitions(name: str) -> list[tuple[int, int]]:
 def _zone(name: str) -> ZoneInfo | timezone:
     if name in ("UTC", "Z", "GMT", "Etc/UTC"):
         return UTC
-    from zoneinfo import ZoneInfo  # it imports sysconfig; most processes have no zone but UTC
+    from zoneinfo import ZoneInfo  # it imports sysconfig; most processes need only UTC
 
     try:
         if name[:1] in ("+", "-"):
@@ -209,12 +189,6 @@ def to_gregorian_millis(millis: int, zone: JavaZone) -> int | None:
 
 
 def from_gregorian_millis(millis: int, zone: JavaZone) -> int:
-    """Return the milliseconds of a ``java.sql.Timestamp`` that shows the same date as a Gregorian point in time.
-
-    Raises
-    ------
-    ValueError
-        If Java's calendar lacks the day.
-    """
+    """Return the milliseconds of a ``java.sql.Timestamp`` that shows the same date as a Gregorian point in time."""
     day = zone.local(millis) // MILLIS_OF_DAY
     return millis + (java_day(LocalDate.of_epoch_day(day)) - day) * MILLIS_OF_DAY

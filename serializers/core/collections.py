@@ -34,13 +34,7 @@ SET_SNAPSHOT: Final = f"{BASE}SetSerializerSnapshot"
 
 
 class ListCodec(Codec):
-    """A count and the elements; a column is a list.
-
-    Parameters
-    ----------
-    element
-        The codec of an element.
-    """
+    """A count and the elements; a column is a list."""
 
     child_names = (ELEMENT,)
 
@@ -91,15 +85,9 @@ class ListCodec(Codec):
 
 
 class ListSerializer(ListCodec, TypeSerializer):
-    """``java.util.List``: a count and the elements (Flink: ``ListSerializer``, ``ArrayListSerializer``).
+    """``java.util.List``: a count and the elements (Flink: ``ListSerializer``, ``ArrayListSerializer``)."""
 
-    Parameters
-    ----------
-    element
-        The serializer of an element. Null elements exist only if it supports null.
-    """
-
-    element: TypeSerializer
+    element: TypeSerializer  # the serializer of an element. Null elements exist only if it supports null.
 
     def __init__(self, element: TypeSerializer, snapshot_class: str = LIST_SNAPSHOT) -> None:
         super().__init__(element)
@@ -125,11 +113,6 @@ class MapCodec(Codec):
     """A count, then key and value of each entry; a column is a map.
 
     Python holds it as a list of pairs in the order of the bytes, so that keys need not be hashable.
-
-    Parameters
-    ----------
-    key, value
-        The codecs of keys and values.
     """
 
     child_names = (KEY, VALUE)
@@ -271,12 +254,8 @@ class SetSerializerSnapshot(CompositeTypeSerializerSnapshot):
 class NullFlagged(NullMarking[Inner]):
     """A null flag of one byte, then the value: inside maps, POJOs and arrays.
 
-    Parameters
-    ----------
-    inner
-        The codec of a value that is not null.
-    null_when
-        Meaning of the flag: with ``True`` 1 is null, with ``False`` 1 is present.
+    ``inner``: the codec of a value that is not null. ``null_when``: meaning of the flag: with ``True`` 1 is null, with ``False``
+    1 is present.
     """
 
     def __init__(self, inner: Inner, *, null_when: bool = True) -> None:

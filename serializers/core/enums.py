@@ -27,12 +27,8 @@ ENUM_SNAPSHOT: Final = f"{BASE}EnumSerializer$EnumSerializerSnapshot"
 class EnumSerializer(TypeSerializer):
     """A constant of an enum: its index among the names of the snapshot. Python holds the name.
 
-    Parameters
-    ----------
-    enum_class
-        The Java class.
-    names
-        The constants in the order of their indices. A reordering in Java does not change this order.
+    ``enum_class``: the Java class. ``names``: the constants in the order of their indices. A reordering in Java does not change
+    this order.
     """
 
     length = min_size = 4

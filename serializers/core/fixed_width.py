@@ -32,7 +32,7 @@ class FixedWidthCodec(Codec):
     """
 
     null: bytes | None = None
-    """The bytes of null; ``None`` if the type has no null."""
+    """The bytes of null; ``None`` if the type lacks null."""
 
     @abstractmethod
     def column_of(self, values: EncodedValues) -> pa.Array:
@@ -160,13 +160,7 @@ class FixedWidthSerializer(FixedWidthCodec, SimpleSerializer):
 
 
 def big_endian(numbers: Any, size: int) -> EncodedValues:
-    """Return whole numbers, of numpy or Arrow, as signed numbers of 1, 2, 4 or 8 bytes, the most significant byte first.
-
-    Raises
-    ------
-    ValueError
-        If a number is not whole, or needs more bytes.
-    """
+    """Return whole numbers, of numpy or Arrow, as signed numbers of 1, 2, 4 or 8 bytes, the most significant byte first."""
     values = np.asarray(numbers)
     stored = values.astype(f">i{size}")
     if (stored != values).any():
@@ -175,26 +169,14 @@ def big_endian(numbers: Any, size: int) -> EncodedValues:
 
 
 def characters(column: pa.Array, size: int) -> EncodedValues:
-    """Return the bytes of texts of ``size`` bytes each.
-
-    Raises
-    ------
-    ValueError
-        If a text has another size.
-    """
+    """Return the bytes of texts of ``size`` bytes each."""
     fixed = pc.cast(column, pa.binary(size))
     data = np.frombuffer(fixed.buffers()[1] or b"", dtype=np.uint8).reshape(-1, size)
     return data[fixed.offset : fixed.offset + len(fixed)]
 
 
 def text(values: EncodedValues) -> pa.Array:
-    """Return the bytes of each value as a column of text.
-
-    Raises
-    ------
-    ValueError
-        If bytes are not UTF-8.
-    """
+    """Return the bytes of each value as a column of text."""
     size = values.shape[1]
     fixed = pa.Array.from_buffers(pa.binary(size), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
     return pc.cast(pc.cast(fixed, pa.binary()), pa.string())

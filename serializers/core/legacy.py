@@ -27,12 +27,8 @@ _SERIALIZER_VERSION: Final = 1
 class LegacyConfigSnapshot(TypeSerializerSnapshot):
     """A ``TypeSerializerConfigSnapshot``: the old serializer's bytes, then the payload of a supported snapshot class.
 
-    Parameters
-    ----------
-    serializer
-        The Java-serialized serializer.
-    payload
-        The bytes that the snapshot's class adds: its own version and its fields.
+    ``serializer``: the Java-serialized serializer. ``payload``: the bytes that the snapshot's class adds: its own version and its
+    fields.
     """
 
     current_version = ADAPTER_VERSION
@@ -89,13 +85,7 @@ _PAYLOADS: Final[dict[str, Callable[[DataInput], None]]] = {
 
 
 def serializer_of(content: Any) -> TypeSerializer:
-    """Return the serializer for a Java object of one of Flink's serializer classes.
-
-    Raises
-    ------
-    UnknownSerializerError
-        If its class is not supported.
-    """
+    """Return the serializer for a Java object of one of Flink's serializer classes."""
     if isinstance(content, JavaEnum):
         raise _unknown(content.class_name)
     if not isinstance(content, JavaInstance):

@@ -38,12 +38,8 @@ class EitherValue(NamedTuple):
 class EitherSerializer(ChoiceSerializer):
     """``Either``: a byte, 1 for left, and the value of that side.
 
-    Parameters
-    ----------
-    left, right
-        The serializers of both sides.
-    snapshot_class, version
-        Class and version of the snapshot, if an older Flink wrote it.
+    ``left`` and ``right``: the serializers of both sides. ``snapshot_class`` and ``version``: class and version of the snapshot,
+    if an older Flink wrote it.
     """
 
     nested_names = (LEFT, RIGHT)
@@ -117,10 +113,7 @@ Inner = TypeVar("Inner", bound=Codec)
 class NullMarking(Codec, Generic[Inner]):
     """A mark in front of a value, or null. Subclasses read and write the mark.
 
-    Parameters
-    ----------
-    inner
-        The codec of a value that is not null.
+    ``inner``: the codec of a value that is not null.
     """
 
     child_names = ("",)
@@ -166,12 +159,7 @@ class NullMarking(Codec, Generic[Inner]):
 class NullableSerializer(NullMarking[TypeSerializer], TypeSerializer):
     """A byte, 1 for null, then the value; a null may be padded to the length of a value.
 
-    Parameters
-    ----------
-    inner
-        The serializer of a value that is not null.
-    padding
-        Bytes after the flag of a null; 0 if nulls are not padded.
+    ``inner``: the serializer of a value that is not null. ``padding``: bytes after the flag of a null; 0 if nulls are not padded.
     """
 
     def __init__(self, inner: TypeSerializer, padding: int = 0) -> None:

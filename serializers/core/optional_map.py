@@ -1,6 +1,6 @@
 """Maps whose keys and values may be missing, each in a frame with a length (Flink: ``LinkedOptionalMap``).
 
-POJO and Kryo snapshots contain such maps. A part has no frame if its class could not be loaded when the snapshot was written.
+POJO and Kryo snapshots contain such maps. A part lacks its frame if its class could not be loaded when the snapshot was written.
 Frames have lengths, so only here can a serializer of an unknown class be skipped.
 """
 
@@ -76,12 +76,7 @@ def read_framed_snapshot(frame: DataInput) -> TypeSerializerSnapshot:
 class UnknownSnapshot(TypeSerializerSnapshot):
     """A snapshot of an unknown class, or one that contains such a snapshot. It keeps its bytes and restores no serializer.
 
-    Parameters
-    ----------
-    payload
-        The bytes after class name and version.
-    problem
-        The message that :meth:`restore_serializer` raises.
+    ``payload``: the bytes after class name and version. ``problem``: the message that :meth:`restore_serializer` raises.
     """
 
     def __init__(self, class_name: str, version: int, payload: bytes, problem: str) -> None:

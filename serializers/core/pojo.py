@@ -101,7 +101,7 @@ class PojoCodec(Codec, Generic[Part_co]):
 
     @property
     def child_names(self) -> Sequence[str]:
-        """See :attr:`Codec.child_names`; subclasses have no names: their fields are next to those of the class."""
+        """See :attr:`Codec.child_names`; subclasses are not named: their fields are next to those of the class."""
         subclasses = [s for s in (*self.by_tag.values(), *self.by_name.values()) if s is not None]
         return (*(f.name for f in self.fields), *("" for _ in subclasses))
 
@@ -546,14 +546,8 @@ def _with_added(
 ) -> SubclassSnapshot:
     """Return a subclass with other snapshots.
 
-    Parameters
-    ----------
-    subclass
-        The subclass.
-    added
-        The new snapshots in the order of :func:`_added`; as many as are needed are taken.
-    inherited, changed
-        The fields of the parent, and those with a new snapshot.
+    ``added``: the new snapshots in the order of :func:`_added`; as many as are needed are taken. ``inherited`` and ``changed``:
+    the fields of the parent, and those with a new snapshot.
     """
     if subclass.snapshot is None:
         return subclass

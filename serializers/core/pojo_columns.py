@@ -24,19 +24,8 @@ CLASS_FIELD: Final = "_class"
 class PojoColumns:
     """The columns of a class and of its subclasses. Fields of the same name and type share a column.
 
-    Parameters
-    ----------
-    classes
-        Name and fields of the class and of each subclass. The class itself has number 0.
-    options
-        Options that affect types.
-
-    Attributes
-    ----------
-    types
-        The types of the columns, by name.
-    places
-        The column of each field, by the number of its class and the field's name.
+    ``classes``: name and fields of the class and of each subclass. The class itself has number 0. ``options``: options that
+    affect types. ``places``: the column of each field, by the number of its class and the field's name.
     """
 
     def __init__(self, classes: Sequence[tuple[str, Sequence[PojoField[Any]]]], options: DecodeOptions) -> None:
@@ -75,31 +64,18 @@ class PojoColumns:
         return GivenColumns(lacking, {c: of for c, of in groups.items() if c in names})
 
     def class_of(self, value: Mapping[str, Any]) -> str:
-        """Return the class of one value, after the checks that columns get too.
-
-        Raises
-        ------
-        InvalidRowError
-            If a field is missing or unknown, or if a field of another class is not null.
-        """
+        """Return the class of one value, after the checks that columns get too."""
         match_fields(list(value), list(self.types), "a value", self.groups)
         return self.given(value).class_of(value)
 
 
 @dataclass(frozen=True)
 class GivenColumns:
-    """The columns of a POJO with subclasses that are present in a struct of rows.
+    """The columns of a POJO with subclasses that are present in a struct of rows."""
 
-    Parameters
-    ----------
-    lacking
-        The columns that the struct lacks, for values of each class. The POJO itself comes first.
-    groups
-        The columns of subclasses that the struct has, each with the names of the subclasses.
-    """
-
+    # the columns that the struct lacks, for values of each class. The POJO itself comes first.
     lacking: Mapping[str, Sequence[str]]
-    groups: Mapping[str, Sequence[str]]
+    groups: Mapping[str, Sequence[str]]  # the columns of subclasses that the struct has, each with the names of the subclasses
 
     @property
     def classes(self) -> list[str]:
@@ -118,13 +94,7 @@ class GivenColumns:
         return tuple(FieldLimit(column, tuple(classes), next(iter(self.lacking))) for column, classes in self.groups.items())
 
     def class_of(self, value: Mapping[str, Any]) -> str:
-        """Return the class of one value.
-
-        Raises
-        ------
-        InvalidRowError
-            If the struct can't hold values of this class, or a field of another class is not null.
-        """
+        """Return the class of one value."""
         name = value.get(CLASS_FIELD)
         if name is None:
             name = next(iter(self.lacking))

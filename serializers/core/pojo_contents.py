@@ -18,21 +18,12 @@ from state_processor.serializers.traversal import walk
 
 @dataclass
 class PojoContents:
-    """What columns of POJOs contain.
+    """What columns of POJOs contain."""
 
-    Attributes
-    ----------
-    nulls
-        The number of nulls in fields that a class may declare as primitive, by class and field.
-    subclasses
-        The number of values by class and subclass.
-    unscanned
-        Types with POJOs inside whose columns have another form.
-    """
-
+    # the number of nulls in fields that a class may declare as primitive, by class and field
     nulls: Counter[tuple[str, str]] = field(default_factory=Counter)
-    subclasses: Counter[tuple[str, str]] = field(default_factory=Counter)
-    unscanned: set[str] = field(default_factory=set)
+    subclasses: Counter[tuple[str, str]] = field(default_factory=Counter)  # the number of values by class and subclass
+    unscanned: set[str] = field(default_factory=set)  # types with POJOs inside whose columns have another form
 
     def scan(self, type_: Codec, column: pa.Array) -> None:
         """Add the content of a column."""

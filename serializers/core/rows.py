@@ -48,16 +48,9 @@ class RowValue(NamedTuple):
 class RowSerializer(FieldsSerializer):
     """``Row``: a bit mask of the kind and of null fields, then the fields that are not null.
 
-    Parameters
-    ----------
-    fields
-        The serializers of the fields.
-    names
-        Names of the fields. Snapshots do not hold them; by default columns are ``f0``, ``f1``, ….
-    supports_row_kind
-        Whether the mask begins with two bits for the kind (Flink 1.11 and later).
-    outer_version
-        Version of the snapshot, if an older Flink wrote it.
+    ``names``: names of the fields. Snapshots do not hold them; by default columns are ``f0``, ``f1``, …. ``supports_row_kind``:
+    whether the mask begins with two bits for the kind (Flink 1.11 and later). ``outer_version``: version of the snapshot, if an
+    older Flink wrote it.
     """
 
     def __init__(

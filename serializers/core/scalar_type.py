@@ -24,7 +24,7 @@ class PythonCoder(Enum):
     TIME = auto()
     TIMESTAMP = auto()
     NONE = auto()
-    """PyFlink has no coder for the type."""
+    """PyFlink lacks a coder for the type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,31 +32,15 @@ class ScalarType:
     """A type of one value, without parameters.
 
     The serializer has the rest: name (``str``), width, Arrow type, kernel instruction, snapshot class, hash code.
-
-    Parameters
-    ----------
-    serializer
-        The serializer. Its ``str`` is the name of the type in ``Types`` and in the text of types.
-    java_class
-        The Java type of values: ``java.time.Instant``, or ``long`` for a primitive type.
-    python_coder
-        The form in which PyFlink's workers write a value.
-    inferred_from
-        Arrow types of columns that become this type if none is declared.
-    boxed_class
-        The class of values that may be null, for a primitive type.
-    since
-        The first Flink that wrote the snapshot class.
-    extracted
-        True if Flink infers the serializer for fields of the class (``TypeExtractor``); it leaves other classes to Kryo.
     """
 
-    serializer: SimpleSerializer
-    java_class: str
-    python_coder: PythonCoder
-    inferred_from: tuple[pa.DataType, ...] = ()
-    boxed_class: str | None = None
-    since: str = "1.7"
+    serializer: SimpleSerializer  # the serializer. Its ``str`` is the name of the type in ``Types`` and in the text of types.
+    java_class: str  # the Java type of values: ``java.time.Instant``, or ``long`` for a primitive type
+    python_coder: PythonCoder  # the form in which PyFlink's workers write a value
+    inferred_from: tuple[pa.DataType, ...] = ()  # Arrow types of columns that become this type if none is declared
+    boxed_class: str | None = None  # the class of values that may be null, for a primitive type
+    since: str = "1.7"  # the first Flink that wrote the snapshot class
+    # true if Flink infers the serializer for fields of the class (``TypeExtractor``); it leaves other classes to Kryo
     extracted: bool = True
 
     @property

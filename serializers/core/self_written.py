@@ -52,13 +52,7 @@ def write_vlong(value: int, target: DataOutput) -> None:
 
 
 class VariableIntegerSerializer(SimpleSerializer):
-    """``VIntWritable`` and ``VLongWritable``.
-
-    Parameters
-    ----------
-    bits
-        32 or 64.
-    """
+    """``VIntWritable`` and ``VLongWritable``."""
 
     min_size = 1
 
@@ -320,12 +314,7 @@ class UserCodeSerializer(TypeSerializer):
 
     Only the class defines the layout of its bytes. The layout is not known, so that a value can be neither decoded nor skipped.
 
-    Parameters
-    ----------
-    type_class
-        The user's Java class.
-    snapshot_class
-        The snapshot class of one of the three serializers.
+    ``type_class``: the user's Java class. ``snapshot_class``: the snapshot class of one of the three serializers.
     """
 
     min_size = 0
@@ -367,12 +356,7 @@ class UserCodeSerializer(TypeSerializer):
 class SelfWrittenSerializer(DelegatingSerializer):
     """Serializer of a class that writes itself in a known layout (:mod:`~state_processor.serializers.core.self_written`).
 
-    Parameters
-    ----------
-    type_class, snapshot_class
-        As for :class:`UserCodeSerializer`.
-    content
-        The serializer of the bytes.
+    ``type_class`` and ``snapshot_class``: as for :class:`UserCodeSerializer`. ``content``: the serializer of the bytes.
     """
 
     def __init__(self, type_class: str, content: Codec, snapshot_class: str) -> None:

@@ -131,12 +131,7 @@ class MillisSerializer(TemporalSerializer):
 
     Python holds the milliseconds.
 
-    Parameters
-    ----------
-    name
-        ``DATE``, ``SQL_DATE`` or ``SQL_TIME``.
-    zone
-        The zone of the job's JVM.
+    ``zone``: the zone of the job's JVM.
     """
 
     length = min_size = 8

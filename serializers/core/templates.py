@@ -104,12 +104,8 @@ class FieldsCodec(Codec):
 
     It is a part of some serializers of Flink.
 
-    Parameters
-    ----------
-    value_class
-        The named tuple that holds a value.
-    fields
-        The codecs of the fields by the names of their columns, in wire order.
+    ``value_class``: the named tuple that holds a value. ``fields``: the codecs of the fields by the names of their columns, in
+    wire order.
     """
 
     def __init__(self, value_class: Callable[..., Any], fields: Mapping[str, Codec]) -> None:
@@ -214,12 +210,8 @@ class DelegatingSerializer(DelegatingCodec, TypeSerializer):
 class ObservedCodec(DelegatingCodec):
     """A codec that reports each value that it reads, in Python; its list of children is empty, so that a walk ends at it.
 
-    Parameters
-    ----------
-    content
-        The codec that does the work.
-    observe
-        Called with the source behind the value, the position of the value's begin, and the value.
+    ``content``: the codec that does the work. ``observe``: called with the source behind the value, the position of the value's
+    begin, and the value.
     """
 
     def __init__(self, content: Codec, observe: Callable[[DataInput, int, Any], None]) -> None:
@@ -261,12 +253,7 @@ class SimpleDelegatingSerializer(DelegatingSerializer, SimpleSerializer):
 class NestedDelegatingSerializer(DelegatingSerializer, NestedSerializer):
     """A serializer that has only nested serializers and delegates to a combination of them.
 
-    Parameters
-    ----------
-    content
-        The codec that does the work.
-    nested
-        The serializers that the snapshot holds.
+    ``content``: the codec that does the work. ``nested``: the serializers that the snapshot holds.
     """
 
     def __init__(self, content: Codec, *nested: TypeSerializer) -> None:

@@ -48,13 +48,7 @@ _LOCAL_TYPE: Final = pa.timestamp("us")
 
 
 def present_time(seconds: int, nano: int, options: DecodeOptions, zone: tzinfo | None) -> datetime:
-    """Return a point in time for a timestamp column.
-
-    Raises
-    ------
-    UndecodableValueError
-        If its year is not in 1 to 9999, or if microseconds can't hold it and ``options.nanos`` forbids truncation.
-    """
+    """Return a point in time for a timestamp column."""
     if options.nanos in ("error", "check") and nano % 1000:
         raise UndecodableValueError(f"{Instant(seconds, nano)}: {outcomes.decoding_problem(outcomes.LOST_NANOS)}")
     if not _FIRST_SECOND <= seconds <= _LAST_SECOND:
@@ -63,13 +57,7 @@ def present_time(seconds: int, nano: int, options: DecodeOptions, zone: tzinfo |
 
 
 def present_date(value: LocalDate, options: DecodeOptions) -> date | str:
-    """Return a day for a date column, or its text.
-
-    Raises
-    ------
-    UndecodableValueError
-        If its year is not in 1 to 9999.
-    """
+    """Return a day for a date column, or its text."""
     if options.as_text:
         return str(value)
     if not (1 <= value.year <= 9999 and value.is_valid):

@@ -177,13 +177,7 @@ def _date_of(text: Any) -> LocalDate:
 
 
 def to_local_date(value: Any) -> LocalDate:
-    """Return a day from a date or its ISO text, as in a column, in JSON or from a user.
-
-    Raises
-    ------
-    ValueError
-        If it is not a date.
-    """
+    """Return a day from a date or its ISO text, as in a column, in JSON or from a user."""
     if isinstance(value, LocalDate):
         day = value
     elif isinstance(value, date) and not isinstance(value, datetime):
@@ -196,13 +190,7 @@ def to_local_date(value: Any) -> LocalDate:
 
 
 def to_local_time(value: Any) -> LocalTime:
-    """Return a time of day from a time or its ISO text.
-
-    Raises
-    ------
-    ValueError
-        If it is not a time of day.
-    """
+    """Return a time of day from a time or its ISO text."""
     if isinstance(value, LocalTime):
         time_of_day = value
     elif isinstance(value, time) and value.tzinfo is None:
@@ -217,13 +205,7 @@ def to_local_time(value: Any) -> LocalTime:
 
 
 def to_local_date_time(value: Any) -> LocalDateTime:
-    """Return a date and time without zone from a ``datetime`` without one, or from ISO text.
-
-    Raises
-    ------
-    ValueError
-        If it is not a date and time.
-    """
+    """Return a date and time without zone from a ``datetime`` without one, or from ISO text."""
     if isinstance(value, LocalDateTime):
         return LocalDateTime(to_local_date(value.date), to_local_time(value.time))
     if isinstance(value, datetime) and value.tzinfo is None:
@@ -233,13 +215,7 @@ def to_local_date_time(value: Any) -> LocalDateTime:
 
 
 def to_instant(value: Any) -> Instant:
-    """Return a point in time from a ``datetime`` with a zone, or from ISO text that ends in ``Z``.
-
-    Raises
-    ------
-    ValueError
-        If it is not a point in time.
-    """
+    """Return a point in time from a ``datetime`` with a zone, or from ISO text that ends in ``Z``."""
     if isinstance(value, Instant):
         instant = value
     elif isinstance(value, datetime) and value.tzinfo is not None:
@@ -259,13 +235,7 @@ def to_instant(value: Any) -> Instant:
 
 
 def exact_millis(value: Instant) -> int:
-    """Return milliseconds since 1970.
-
-    Raises
-    ------
-    ValueError
-        If the point in time is more precise than milliseconds.
-    """
+    """Return milliseconds since 1970."""
     millis, rest = divmod(value.nano, 1_000_000)
     if rest:
         raise ValueError(f"{value} has more digits than milliseconds hold")

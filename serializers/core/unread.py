@@ -26,14 +26,8 @@ if TYPE_CHECKING:
 class OpaqueSerializer(TypeSerializer):
     """A value that fills its part of an entry, as bytes. Inside another value or before other values, its end is unknown.
 
-    Parameters
-    ----------
-    name
-        The name of the type, as in the replaced serializer.
-    snapshot
-        The snapshot of the replaced serializer.
-    reason
-        Why values are not decoded.
+    ``name``: the name of the type, as in the replaced serializer. ``snapshot``: the snapshot of the replaced serializer.
+    ``reason``: why values are not decoded.
     """
 
     min_size = 0
@@ -78,14 +72,8 @@ def reason_end_unknown(serializer: TypeSerializer) -> str:
 class UnreadSnapshot(TypeSerializerSnapshot):
     """Snapshot of an unknown class, with its bytes if their end is known.
 
-    Parameters
-    ----------
-    class_name, version
-        Class name and version in the file.
-    payload
-        The bytes that follow them; ``None`` if their end is not known.
-    reason
-        Why the snapshot can't be read.
+    ``class_name`` and ``version``: class name and version in the file. ``payload``: the bytes that follow them; ``None`` if their
+    end is not known. ``reason``: why the snapshot can't be read.
     """
 
     def __init__(self, class_name: str, version: int, payload: bytes | None, reason: str) -> None:

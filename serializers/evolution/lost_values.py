@@ -16,10 +16,7 @@ _NULL: Final = "null"
 def lost_values(written: TypeSerializer, required: TypeSerializer) -> Iterator[str]:
     """Yield what a compatible type does not hold of the values of another one.
 
-    Parameters
-    ----------
-    written, required
-        The types of the snapshot and of the job. Flink migrates values from one to the other.
+    ``written`` and ``required``: the types of the snapshot and of the job. Flink migrates values from one to the other.
     """
     if isinstance(written, PojoSerializer) and isinstance(required, PojoSerializer):
         yield from _of_pojo(written, required)

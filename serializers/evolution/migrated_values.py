@@ -37,18 +37,14 @@ from state_processor.serializers.kryo.wire import KRYO_2
 from state_processor.serializers.traversal import fold
 
 Convert = Callable[[Any], Any]
-"""Makes a value of an object, which is a node of a tree, or of the bare value of a primitive."""
+"""Makes a value of an object (a node of a tree), or of the bare value of a primitive."""
 
 
 class ConvertedCodec(ReadOnlyCodec):
     """Codec that reads values that Kryo wrote as values of another serializer.
 
-    Parameters
-    ----------
-    written
-        The serializer that wrote the bytes.
-    convert
-        Makes the value of the tree of objects that Kryo 2 wrote; ``None`` is null.
+    ``written``: the serializer that wrote the bytes. ``convert``: makes the value of the tree of objects that Kryo 2 wrote;
+    ``None`` is null.
     """
 
     def __init__(self, written: KryoSerializer, convert: Callable[[Node | None], Any]) -> None:

@@ -105,12 +105,7 @@ def removed(class_name: str) -> tuple[str, str] | None:
 class AdaptedSnapshot(TypeSerializerSnapshot):
     """Stand-in for a snapshot in a tree; values of the replaced snapshot are read as values of a new serializer.
 
-    Parameters
-    ----------
-    written
-        The replaced snapshot.
-    codec
-        The codec that reads the bytes of the replaced snapshot.
+    ``codec``: the codec that reads the bytes of the replaced snapshot.
     """
 
     def __init__(self, written: TypeSerializerSnapshot, codec: Codec) -> None:
@@ -167,32 +162,20 @@ Adapt = Callable[[str, KryoSerializer, TypeSerializer | None], Codec]
 class TypeMigration:
     """Migration of the snapshots of one state.
 
-    Parameters
-    ----------
-    types
-        The new types of Kryo parts, by path. A collection needs one, because snapshots do not contain element types. Other parts
-        need one if the new job declares them differently. ``LIST``, ``SET`` and ``MAP`` stand for the type that Flink infers for
-        such a field, where everything may be null. ``NULLABLE``, dates and times are used exactly as given. ``KRYO`` leaves the
-        part with Kryo.
-    adapt
-        Makes the serializers that read Kryo values.
-
-    Attributes
-    ----------
-    changes, problems
-        Remarks, by path.
-    undecided
-        Collections that ``types`` does not contain: their declared class, by path.
-    used
-        The paths of the ``types`` that were used.
+    ``changes`` and ``problems``: remarks, by path.
     """
 
+    # the new types of Kryo parts, by path. A collection needs one, because snapshots do not contain element types. Other parts
+    # need one if the new job declares them differently. ``LIST``, ``SET`` and ``MAP`` stand for the type that Flink infers for
+    # such a field, where everything may be null. ``NULLABLE``, dates and times are used exactly as given. ``KRYO`` leaves the
+    # part with Kryo.
     types: Mapping[str, TypeSerializer]
-    adapt: Adapt
+    adapt: Adapt  # makes the serializers that read Kryo values
     changes: list[Note] = field(default_factory=list)
     problems: list[Note] = field(default_factory=list)
+    # collections that ``types`` does not contain: their declared class, by path
     undecided: dict[str, str] = field(default_factory=dict)
-    used: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)  # the paths of the ``types`` that were used
 
     def migrate(self, snapshot: TypeSerializerSnapshot, path: str = "") -> Migrated:
         """Return the new snapshot of a type, and the snapshot that reads old values."""

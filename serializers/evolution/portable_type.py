@@ -14,18 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PortableType:
-    """A type as bytes that can be pickled: its serializer snapshot, and the names of row fields, because the snapshot omits them.
+    """A type as bytes that can be pickled: its serializer snapshot, and the names of row fields that the snapshot omits."""
 
-    Parameters
-    ----------
-    snapshot
-        The snapshot as Flink frames it.
-    rows
-        The field names of all rows in the type, outermost first; ``None`` for rows without names.
-    """
-
-    snapshot: bytes
-    rows: RowNames = ()
+    snapshot: bytes  # the snapshot as Flink frames it
+    rows: RowNames = ()  # the field names of all rows in the type, outermost first; ``None`` for rows without names
 
     @classmethod
     def of(cls, serializer: TypeSerializer) -> PortableType:
@@ -35,15 +27,7 @@ class PortableType:
         return cls(serializer.snapshot().to_bytes(), row_names(serializer))
 
     def restore(self) -> TypeSerializer:
-        """Return the serializer.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If the bytes are not a snapshot.
-        UnknownSerializerError
-            If its class is not registered here.
-        """
+        """Return the serializer."""
         source = DataInput(self.snapshot, "type")
         serializer = read_versioned_snapshot(source).restore_serializer()
         if not source.at_end():

@@ -66,14 +66,8 @@ def state_obstacles(
 ) -> Iterator[Note]:
     """Yield the reasons why a release does not restore a state, or reads other values than were written.
 
-    Parameters
-    ----------
-    snapshots
-        The snapshots of the serializers, by their part of the state: ``key``, ``namespace``, ``map_key``, ``value``.
-    kind
-        The kind of keyed state.
-    release, kryo
-        See :func:`obstacles`.
+    ``snapshots``: the snapshots of the serializers, by their part of the state: ``key``, ``namespace``, ``map_key``, ``value``.
+    ``kind``: the kind of keyed state. ``release`` and ``kryo``: see :func:`obstacles`.
     """
     if release[0] >= FLINK_2 and kind == "FOLDING":
         yield _FOLDING
@@ -84,16 +78,8 @@ def state_obstacles(
 def obstacles(snapshot: TypeSerializerSnapshot, release: Release, path: str = "", *, kryo: bool = True) -> Iterator[Note]:
     """Yield the reasons why a release does not read a snapshot, or reads other values than were written.
 
-    Parameters
-    ----------
-    snapshot
-        The snapshot, which has the major version of the Flink that wrote it.
-    release
-        Major and minor version.
-    path
-        The path of the part inside the state.
-    kryo
-        Whether values are checked that another version of Kryo wrote.
+    ``release``: major and minor version.
+    ``path``: the path of the part inside the state. ``kryo``: whether values are checked that another version of Kryo wrote.
     """
     reason = _dropped(snapshot, release) or _too_new(snapshot, release)
     if kryo:

@@ -42,19 +42,9 @@ def resolve(written: TypeSerializer, target: TypeSerializer) -> Codec:
 
     Time-to-live is ignored: the result has it if ``written`` has it, because the bytes do.
 
-    Parameters
-    ----------
-    written
-        The serializer that a snapshot restored.
-    target
-        The serializer that a new job would declare. Snapshots do not distinguish primitive fields from boxed fields.
-        New primitive fields get the value of the primitive (0, false), all other new fields null. With
-        :func:`~state_processor.serializers.register_primitive_fields` boxed fields are null too.
-
-    Raises
-    ------
-    StateMigrationError
-        If Flink would refuse (``StateMigrationException``); the message names the field and both types.
+    ``written``: the serializer that a snapshot restored. ``target``: the serializer that a new job would declare. Snapshots do
+    not distinguish primitive fields from boxed fields. New primitive fields get the value of the primitive (0, false), all other
+    new fields null. With :func:`~state_processor.serializers.register_primitive_fields` boxed fields are null too.
     """
     written_value, wanted_value = without_ttl(written), without_ttl(target)
     verdict = written_value.snapshot().resolve_schema_compatibility(wanted_value)
@@ -140,14 +130,8 @@ _GONE: Final = "(gone)"
 class EvolvedPojoCodec(ReadOnlyCodec, PojoCodec[Codec]):
     """A POJO whose bytes and values have different fields; only :func:`resolve` makes it.
 
-    Parameters
-    ----------
-    class_name, registered, unregistered
-        As for :class:`PojoCodec`.
-    wire
-        The fields of the bytes. Fields that the values lack are marked as gone.
-    fields
-        The fields of the values.
+    ``class_name``, ``registered`` and ``unregistered``: as for :class:`PojoCodec`. ``wire``: the fields of the bytes. Fields that
+    the values lack are marked as gone.
     """
 
     def __init__(
@@ -211,12 +195,7 @@ def _default_of(field: PojoField[TypeSerializer], pojo: PojoSerializer) -> Codec
 class DefaultCodec(ReadOnlyCodec):
     """Java's default value of a type, from zero bytes: 0, false, the character 0, or null.
 
-    Parameters
-    ----------
-    type_
-        The serializer of the type.
-    boxed
-        Whether a number is registered as an object, so that its default is null.
+    ``type_``: the serializer of the type. ``boxed``: whether a number is registered as an object, so that its default is null.
     """
 
     child_names = ("",)
@@ -279,10 +258,7 @@ class EvolvedAvroCodec(ReadOnlyCodec):
 
     Values are decoded in Python, one by one.
 
-    Parameters
-    ----------
-    written, wanted
-        The serializers of both schemas.
+    ``written`` and ``wanted``: the serializers of both schemas.
     """
 
     def __init__(self, written: AvroSerializer, wanted: AvroSerializer) -> None:

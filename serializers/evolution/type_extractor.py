@@ -41,19 +41,8 @@ _FLINK_2: Final = 2
 def inferred_by_flink(type_: TypeSerializer, major: int) -> TypeSerializer:
     """Return the serializer that Flink infers for a type in a Java class.
 
-    Parameters
-    ----------
-    type_
-        The type. The types inside POJOs, tuples, ``Either``, arrays and collections are inferred too. A ``NULLABLE``, and a type
-        without a generic class in Java, is used exactly as given.
-    major
-        The major version of Flink.
-
-    Raises
-    ------
-    OptionError
-        For Flink 2.x, if type arguments have type arguments, because Flink leaves them to Kryo. For Flink 1.x, if an argument
-        does not correspond to a class that Kryo supports.
+    ``type_``: the type. The types inside POJOs, tuples, ``Either``, arrays and collections are inferred too. A ``NULLABLE``, and
+    a type without a generic class in Java, is used exactly as given. ``major``: the major version of Flink.
     """
     return fold(type_, lambda _, part, inner: _inferred(part, inner, major))
 

@@ -78,20 +78,9 @@ class CaseClassSerializer(FieldsSerializer):
     A value with fewer fields than the class was written before the class got more fields. The columns of the missing fields are
     null; the job uses the default values of its class. Rows to write have all fields.
 
-    Parameters
-    ----------
-    case_class
-        The Java name of the class.
-    fields
-        The serializers of its fields.
-    immutable
-        Whether the class has no ``var``; the snapshot tells it.
-    snapshot_version
-        The outer version of the snapshot. Serializers of version 2 can't write null.
-    names
-        The names of the fields, if they are known.
-    counted
-        Whether the number of fields is written.
+    ``case_class``: the Java name of the class. ``immutable``: whether the class lacks a ``var``, from the snapshot.
+    ``snapshot_version``: the outer version of the snapshot. Serializers of version 2 can't write null. ``names``: the names of
+    the fields, if they are known.
     """
 
     def __init__(
@@ -317,12 +306,7 @@ class ConstantSerializer(LeafSerializer):
 
     A column contains its name.
 
-    Parameters
-    ----------
-    names
-        The names in the snapshot: the object's class, or the companion of the enumeration and the name of the value.
-    snapshot_class
-        The class of the snapshot.
+    ``names``: the names in the snapshot: the object's class, or the companion of the enumeration and the name of the value.
     """
 
     length = min_size = 0

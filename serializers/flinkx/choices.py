@@ -73,16 +73,8 @@ class CoproductSerializer(TypeSerializer):
     A column is a struct: ``_class`` with the class of the value, and for each subtype with fields a column with the simple name
     of its class. The columns of other subtypes are null.
 
-    Parameters
-    ----------
-    names
-        The Java classes of the subtypes; of an enumeration the names of its values.
-    subtypes
-        Their serializers.
-    snapshot_class
-        The class of the snapshot.
-    version
-        The version of the snapshot. Serializers of version 2 can't write null.
+    ``names``: the Java classes of the subtypes; of an enumeration the names of its values. ``subtypes``: their serializers.
+    ``version``: the version of the snapshot. Serializers of version 2 can't write null.
     """
 
     def __init__(

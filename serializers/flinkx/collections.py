@@ -42,7 +42,7 @@ KINDS: Final = {f"{SERIALIZERS}{name}Serializer": name for name in (*_LISTS, *_N
 
 
 class SetCodec(ListCodec):
-    """A size and the elements, which are distinct."""
+    """A size and the distinct elements."""
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.distinct(column, distinct_values(self.element, of_set=True))
@@ -52,16 +52,8 @@ class SetCodec(ListCodec):
 class CollectionSerializer(DelegatingSerializer):
     """A list, set, sequence, vector, array, buffer or queue: its size and its elements. A sorted one has an ordering.
 
-    Parameters
-    ----------
-    serializer_class
-        The Java class of the serializer; it tells the kind of collection.
-    element_class
-        The Java class of an element.
-    element
-        The serializer of an element.
-    ordering
-        The serializer of the ordering of a sorted collection. It writes no bytes.
+    ``serializer_class``: the Java class of the serializer; it tells the kind of collection. ``element_class``: the Java class of
+    an element. ``ordering``: the serializer of the ordering of a sorted collection. It writes no bytes.
     """
 
     def __init__(
@@ -102,14 +94,8 @@ class CollectionSerializer(DelegatingSerializer):
 class ScalaMapSerializer(DelegatingSerializer):
     """A map: its size, and key and value of each entry. Null values exist only if the serializer of values supports null.
 
-    Parameters
-    ----------
-    snapshot_class
-        The class of the snapshot; it tells the kind of map.
-    key, value
-        The serializers of keys and values.
-    ordering
-        The serializer of the ordering of a sorted map. It writes no bytes.
+    ``snapshot_class``: the class of the snapshot; it tells the kind of map. ``ordering``: the serializer of the ordering of a
+    sorted map. It writes no bytes.
     """
 
     def __init__(
@@ -166,13 +152,7 @@ WRAPPED_ORDERINGS: Final = {f"{SERIALIZERS}{name}OrderingSerializerSnapshot": na
 
 
 class OrderingSerializer(SimpleSerializer):
-    """An ordering of the elements of a sorted collection, in no bytes.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    """
+    """An ordering of the elements of a sorted collection, in no bytes."""
 
     length = min_size = 0
 
@@ -202,12 +182,7 @@ class OrderingSerializer(SimpleSerializer):
 class WrappedOrderingSerializer(DelegatingSerializer):
     """The reverse of an ordering, or an ordering of options.
 
-    Parameters
-    ----------
-    inner
-        The serializer of the ordering that it is made of.
-    snapshot_class
-        The class of the snapshot.
+    ``inner``: the serializer of the ordering that it is made of.
     """
 
     content: TypeSerializer

@@ -42,14 +42,7 @@ def simple_name(class_name: str) -> str:
 def prefixed_hash(name: str, fields: Sequence[TypeSerializer], value: Sequence[Any]) -> int:
     """Return ``hashCode`` of a product as Scala 2.13 and Scala 3 compute it: over the name of the class, too.
 
-    Parameters
-    ----------
-    name
-        The simple name of its class (``productPrefix``).
-    fields
-        The serializers of its fields.
-    value
-        The fields.
+    ``name``: the simple name of its class (``productPrefix``). ``value``: the fields.
     """
     prefix = hashing.of_string(name)
     if not fields:
@@ -66,14 +59,7 @@ class PartsSnapshot(TypeSerializerSnapshot):
     Compatible are the same names with compatible nested serializers. flink-scala-api before 2.4 accepts any snapshot of the same
     class; its jobs then fail at the first value, or read wrong values.
 
-    Parameters
-    ----------
-    class_name
-        The Java class of the snapshot.
-    names
-        Names of classes and constants.
-    nested
-        The nested snapshots.
+    ``class_name``: the Java class of the snapshot. ``names``: names of classes and constants.
     """
 
     name_count: ClassVar[int] = 0
@@ -140,20 +126,9 @@ def register_parts(
 ) -> type[PartsSnapshot]:
     """Register a snapshot of names and nested snapshots under the names of its classes.
 
-    Parameters
-    ----------
-    class_names
-        The Java classes of such snapshots.
-    create
-        Makes the serializer of a snapshot.
-    version
-        The version that new snapshots have.
-    names
-        How many names come first.
-    nested
-        The names of the nested types in paths, one for each.
-    decisive
-        The names that may not change; by default all.
+    ``class_names``: the Java classes of such snapshots. ``create``: makes the serializer of a snapshot. ``version``: the version
+    that new snapshots have. ``names``: how many names come first. ``nested``: the names of the nested types in paths, one for
+    each. ``decisive``: the names that may not change; by default all.
     """
     snapshot_class: type[PartsSnapshot] = type(
         "PartsSnapshot",
@@ -178,10 +153,7 @@ _NULL: Final = NULL_MARKER.to_bytes(4, "big", signed=True)
 class NullMarked(NullMarking[Codec]):
     """A value that begins with an int, or the least int for null.
 
-    Parameters
-    ----------
-    inner
-        The codec of a value that is not null: of a collection, which begins with its size.
+    ``inner``: the codec of a value that is not null: of a collection, which begins with its size.
     """
 
     min_size = 4

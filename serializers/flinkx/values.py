@@ -91,12 +91,7 @@ class FlinkxEitherSerializer(ScalaEitherSerializer):
 class MappedSerializer(DelegatingSerializer):
     """A value that a ``TypeMapper`` converts to another type, which is written. Columns contain the other type.
 
-    Parameters
-    ----------
-    mapper
-        The Java class of the mapper. The classes of the library are known: big numbers and ``UUID``.
-    stored
-        The serializer of the type that is written.
+    ``mapper``: the Java class of the mapper. The classes of the library are known: big numbers and ``UUID``.
     """
 
     def __init__(self, mapper: str, stored: TypeSerializer) -> None:
@@ -212,7 +207,7 @@ class _TimeUnitSerializer(SimpleSerializer):
 
 
 class DurationValue(NamedTuple):
-    """A duration: a number of units. An infinite or undefined one has no number."""
+    """A duration: a number of units. An infinite or undefined duration is without number."""
 
     length: int | None
     unit: str

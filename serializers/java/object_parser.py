@@ -15,7 +15,7 @@ from state_processor.serializers.io import decode_modified_utf8
 
 
 class FirstObject(io.RawIOBase):
-    """Bytes up to the end of the first object that the parser has read; the stream itself has no end marker."""
+    """Bytes up to the end of the first object that the parser has read; the stream itself lacks an end marker."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data

@@ -52,11 +52,6 @@ class JavaType:
         """Parse a type in Java source, with full class names: ``int[]``, ``java.util.Map<java.lang.String, java.lang.Long>``.
 
         The name of an array class, ``[I``, is accepted too.
-
-        Raises
-        ------
-        OptionError
-            If the text is not a type.
         """
         if text.startswith("["):
             return cls(text)

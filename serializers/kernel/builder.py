@@ -55,14 +55,8 @@ class ProgramBuilder:
     Columns and targets stay :class:`Column` and :class:`Label` objects until the program is built, so that they can't be mistaken
     for other numbers. All are numbered at once.
 
-    Parameters
-    ----------
-    schema
-        The columns of a row.
-    registers
-        Number of registers that are already in use.
-    whole
-        The columns with all fields of the serializers, if ``schema`` lacks some.
+    ``registers``: number of registers that are already in use. ``whole``: the columns with all fields of the serializers, if
+    ``schema`` lacks some.
     """
 
     direction: ClassVar[str]
@@ -80,19 +74,8 @@ class ProgramBuilder:
     def op(self, op: Op, column: Column = DISCARD, **operands: Any) -> None:
         """Append an instruction.
 
-        Parameters
-        ----------
-        op
-            The opcode.
-        column
-            The column that it fills or writes; ``DISCARD`` for none.
-        operands
-            All operands that :class:`~state_processor.serializers.kernel.opcodes.Op` lists for the direction, by name.
-
-        Raises
-        ------
-        TypeError
-            If an operand is missing, unknown or of another kind, or if the direction lacks the instruction.
+        ``op``: the opcode. ``column``: the column that it fills or writes; ``DISCARD`` for none. ``operands``: all operands that
+        :class:`~state_processor.serializers.kernel.opcodes.Op` lists for the direction, by name.
         """
         expected = self._operands_of(op)
         if operands.keys() != expected.keys():

@@ -77,12 +77,7 @@ def _kind(type_: pa.DataType) -> int:
 class ColumnTree:
     """All columns of one kind of row, numbered in pre-order so that a parent comes before its children.
 
-    Parameters
-    ----------
-    schema
-        The columns.
-    whole
-        The same columns with all fields of the serializers; ``schema`` may lack some.
+    ``whole``: the same columns with all fields of the serializers; ``schema`` may lack some.
     """
 
     def __init__(self, schema: pa.Schema, whole: pa.Schema | None = None) -> None:

@@ -102,15 +102,9 @@ class _ForKernels(Kernel):
 class Intrinsic:
     """A function for kernels that is defined by its machine code: an intrinsic of Numba.
 
-    Parameters
-    ----------
-    definition
-        Numba calls it with the types of arguments. It returns the signature and the function that generates the code, and imports
-        Numba's modules itself.
-    interpreted
-        The same in Python.
-    content
-        Content that the definition depends on in addition to its module.
+    ``definition``: numba calls it with the types of arguments. It returns the signature and the function that generates the code,
+    and imports Numba's modules itself. ``interpreted``: the same in Python. ``content``: content that the definition depends on
+    in addition to its module.
     """
 
     def __init__(self, definition: Function, interpreted: Function, content: str = "") -> None:
@@ -155,15 +149,7 @@ def allocating_kernel(function: Function) -> Any:
 
 
 class DeclaredKernel:
-    """A function that is compiled once, for arguments of declared types, when it is first needed.
-
-    Parameters
-    ----------
-    arguments
-        The types of the arguments.
-    function
-        The function.
-    """
+    """A function that is compiled once, for arguments of declared types, when it is first needed."""
 
     def __init__(self, arguments: tuple[ArgumentType, ...], function: Kernel) -> None:
         wrapper: Any = self
@@ -187,10 +173,7 @@ class DeclaredKernel:
 class TwoForms:
     """An argument that has one form for compiled and another for interpreted kernels.
 
-    Parameters
-    ----------
-    compiled, interpreted
-        Return the forms. The first is called once.
+    ``compiled`` and ``interpreted``: return the forms. The first is called once.
     """
 
     def __init__(self, compiled: Callable[[], Any], interpreted: Callable[[], Any]) -> None:

@@ -13,14 +13,8 @@ _LOGGED: Final[set[tuple[str, str]]] = set()
 def log_fallback(action: str, type_: object, column: str = "") -> None:
     """Log that Python handles values of a type, once per process, action and type.
 
-    Parameters
-    ----------
-    action
-        ``decoded``, ``encoded`` or ``hashed``.
-    type_
-        The serializer, or its name.
-    column
-        The first column with the type, if known.
+    ``action``: ``decoded``, ``encoded`` or ``hashed``. ``type_``: the serializer, or its name. ``column``: the first column with
+    the type, if known.
     """
     if (action, str(type_)) not in _LOGGED:
         _LOGGED.add((action, str(type_)))

@@ -30,13 +30,7 @@ _WIDTHS: Final = {16: "h", 32: "i", 64: "q"}
 
 
 class Memory:
-    """Bytes of an array, read as 64-bit numbers.
-
-    Parameters
-    ----------
-    array
-        The array.
-    """
+    """Bytes of an array, read as 64-bit numbers."""
 
     __slots__ = ("view",)
 
@@ -70,10 +64,7 @@ def storer(bits: int, *, big_endian: bool) -> Callable[[Memory, Any, Any], None]
 class Interpreter:
     """Decides which calls of kernels are interpreted.
 
-    Parameters
-    ----------
-    left
-        Lines of arrays that kernels may still read in Python.
+    ``left``: lines of arrays that kernels may still read in Python.
     """
 
     def __init__(self, budget: int = MOST_WORK) -> None:

@@ -43,13 +43,7 @@ _SIZE: Final = 4
 
 
 def require_hash_code(serializer: Codec) -> None:
-    """Check that a rule of Flink or of the JDK, and not code of the job, defines the ``hashCode`` of keys.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If the key is, or contains, a class of the job.
-    """
+    """Check that a rule of Flink or of the JDK, and not code of the job, defines the ``hashCode`` of keys."""
     for part in outermost_of((PojoSerializer, KryoSerializer, EnumSerializer), serializer):
         raise UnsupportedFormatError(
             f"keys of type {serializer}: the hashCode of {part} is code of its class and decides the key group of each key; "
@@ -66,21 +60,8 @@ def has_known_hash(serializer: Codec) -> bool:
 def hash_codes(serializer: Codec, keys: pa.Array, column: str = "key") -> Hashes:
     """Return ``hashCode`` of every key of a column.
 
-    Parameters
-    ----------
-    serializer
-        The key's serializer.
-    keys
-        The keys, of a type that :func:`~state_processor.serializers.kernel.encode.conversion.bind` allows.
-    column
-        Name of the column in errors.
-
-    Raises
-    ------
-    InvalidRowError
-        If a key is null or not a value of the type.
-    UnsupportedFormatError
-        If the ``hashCode`` of the type is unknown.
+    ``serializer``: the key's serializer. ``keys``: the keys, of a type that
+    :func:`~state_processor.serializers.kernel.encode.conversion.bind` allows. ``column``: name of the column in errors.
     """
     array = conform(serializer, keys, column)
     if array.null_count:

@@ -38,23 +38,15 @@ class KryoObject:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """An object with everything in its bytes. References to the same object are one node; two nodes are never equal.
-
-    Parameters
-    ----------
-    class_name
-        The name of its class in the bytes.
-    content
-        It depends on the kind of class. Classes of the JDK's table: the content that their layouts read. Collections and arrays
-        of objects: a list of nodes (``None`` for null). Maps: a :class:`KryoMap` of nodes. ``Optional``: a node or ``None``.
-        Classes with described fields: a dict of nodes, and of bare values for primitive fields. Enums: a constant's name.
-    header
-        The data before the elements: the comparator of a sorted collection or map, the class of the elements of
-        ``Arrays.asList`` in Kryo 2.
-    """
+    """An object with everything in its bytes. References to the same object are one node; two nodes are never equal."""
 
     class_name: str
+    # it depends on the kind of class. Classes of the JDK's table: the content that their layouts read. Collections and arrays of
+    # objects: a list of nodes (``None`` for null). Maps: a :class:`KryoMap` of nodes. ``Optional``: a node or ``None``. Classes
+    # with described fields: a dict of nodes, and of bare values for primitive fields. Enums: a constant's name.
     content: Any
+    # the data before the elements: the comparator of a sorted collection or map, the class of the elements of ``Arrays.asList``
+    # in Kryo 2
     header: Any = None
 
 
@@ -66,10 +58,7 @@ _LOGGED: Final[set[str]] = set()
 def undescribed_classes(*parts: Any) -> tuple[str, ...]:
     """Return the names of the classes in serializers that are neither built in nor described.
 
-    Parameters
-    ----------
-    parts
-        As for :func:`~state_processor.serializers.traversal.outermost_of`.
+    ``parts``: as for :func:`~state_processor.serializers.traversal.outermost_of`.
     """
     serializers: list[KryoSerializer] = outermost_of(imported_class("kryo.serializer", "KryoSerializer"), *parts)
     return tuple(dict.fromkeys(s.type_class for s in serializers if not s.self_delimiting))
@@ -83,10 +72,7 @@ def calls(classes: Iterable[str]) -> str:
 def log_undescribed(classes: Iterable[str]) -> None:
     """Log that values of classes are bytes, once per process and class.
 
-    Parameters
-    ----------
-    classes
-        Their names.
+    ``classes``: their names.
     """
     new = dict.fromkeys(name for name in classes if name not in _LOGGED)
     if new:

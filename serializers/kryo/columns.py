@@ -91,13 +91,7 @@ def column_type(type_: JavaType, options: DecodeOptions, inside: frozenset[str] 
 
 
 def column_value(type_: JavaType, value: Any, options: DecodeOptions, inside: frozenset[str] = frozenset()) -> Any:
-    """Return a decoded value for a column of :func:`column_type`.
-
-    Raises
-    ------
-    UndecodableValueError
-        If an object is of another class, or of a subclass with additional fields that the column lacks.
-    """
+    """Return a decoded value for a column of :func:`column_type`."""
     type_ = _unwrapped(type_)
     kind, parts = shape(type_, inside)
     if kind == "json":

@@ -22,7 +22,7 @@ def _match(pattern: str, text: Any, like: str) -> re.Match[str]:
 
 
 class Duration(NamedTuple):
-    """``java.time.Duration``: seconds, and nanoseconds, which are never negative."""
+    """``java.time.Duration``: seconds, and nonnegative nanoseconds."""
 
     seconds: int
     nano: int
@@ -232,13 +232,7 @@ class ZonedDateTime(NamedTuple):
 
     @property
     def known_offset(self) -> Offset:
-        """Offset: given, or derived from the zone (the earlier one when clocks are set back).
-
-        Raises
-        ------
-        ValueError
-            If the time zone database lacks the zone, or the year is out of Python's range.
-        """
+        """Offset: given, or derived from the zone (the earlier one when clocks are set back)."""
         if self.offset is not None:
             return self.offset
         if isinstance(self.zone, Offset):

@@ -49,26 +49,15 @@ TEXT: Final = "text"
 
 @dataclass(frozen=True, slots=True)
 class JdkClass:
-    """A row of the table.
+    """A row of the table."""
 
-    Parameters
-    ----------
-    layouts
-        Layout of the content in each supported version of Kryo.
-    make
-        Converter of a value from a column, text or JSON. It raises ``ValueError``, ``TypeError`` or ``ArithmeticError``.
-    show
-        Returns the plain value of a content.
-    column
-        The serializer with the column of values, or :data:`TEXT`; ``None`` for a column of JSON.
-    final
-        Whether the class is final. Kryo omits the class name if a field, an array element or a type argument is declared with it.
-    """
-
-    layouts: Mapping[int, Layout]
+    layouts: Mapping[int, Layout]  # layout of the content in each supported version of Kryo
+    # converter of a value from a column, text or JSON. It raises ``ValueError``, ``TypeError`` or ``ArithmeticError``.
     make: Callable[[Any], Any] = converters.same
-    show: Callable[[Any], Any] = converters.same
+    show: Callable[[Any], Any] = converters.same  # returns the plain value of a content
+    # the serializer with the column of values, or :data:`TEXT`; ``None`` for a column of JSON
     column: TypeSerializer | Literal["text"] | None = TEXT
+    # whether the class is final. Kryo omits the class name if a field, an array element or a type argument is declared with it.
     final: bool = False
 
 

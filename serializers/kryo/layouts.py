@@ -217,24 +217,12 @@ def whole(content: Any) -> Any:
 
 @dataclass(frozen=True)
 class _ByFields:
-    """Layout of a class with the fields of a tuple; Kryo writes the fields in the order of their names.
+    """Layout of a class with the fields of a tuple; Kryo writes the fields in the order of their names."""
 
-    Parameters
-    ----------
-    build
-        Returns the tuple of its fields.
-    fields
-        Names and declared types.
-    classes
-        The Java class by Python class, for fields that are declared with a superclass.
-    take
-        Returns the tuple of a content.
-    """
-
-    build: Callable[..., Any]
-    fields: Mapping[str, str]
-    classes: Mapping[type, str]
-    take: Callable[[Any], Any]
+    build: Callable[..., Any]  # returns the tuple of its fields
+    fields: Mapping[str, str]  # names and declared types
+    classes: Mapping[type, str]  # the Java class by Python class, for fields that are declared with a superclass
+    take: Callable[[Any], Any]  # returns the tuple of a content
 
     @property
     def in_order(self) -> list[tuple[str, JavaType]]:

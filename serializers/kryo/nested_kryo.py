@@ -44,7 +44,7 @@ _ENTERED: Final = (
     TtlSerializer,
     UndescribedClassesCodec,
 )
-"""Types whose bytes have no lengths of what is inside, so that a part can be replaced by one of another size."""
+"""Types whose bytes lack lengths of their parts, so that a part can be replaced by one of another size."""
 
 
 def kryo_parts(type_: Codec, path: str) -> Iterator[tuple[str, KryoSerializer]]:
@@ -52,12 +52,7 @@ def kryo_parts(type_: Codec, path: str) -> Iterator[tuple[str, KryoSerializer]]:
 
     A field that subclasses inherit is yielded once for each of them.
 
-    Parameters
-    ----------
-    type_
-        The type.
-    path
-        Its path (:mod:`~state_processor.serializers.paths`).
+    ``path``: its path (:mod:`~state_processor.serializers.paths`).
     """
     if isinstance(type_, KryoSerializer):
         yield path, type_
@@ -72,13 +67,7 @@ def with_replacements(type_: P, replacements: Mapping[int, Codec]) -> P:
 
 
 def declared_as(part: KryoSerializer, type_: JavaType, path: str) -> JavaType:
-    """Return the Java type of a part, with type arguments from the user.
-
-    Raises
-    ------
-    OptionError
-        If values of the class of the part are not of the given type.
-    """
+    """Return the Java type of a part, with type arguments from the user."""
     declared = JavaType(part.type_class, type_.arguments)
     if shape(declared)[0] == shape(type_)[0] and (type_.arguments or declared.name == type_.name):
         return declared

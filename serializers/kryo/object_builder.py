@@ -53,26 +53,12 @@ _CLASSES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """Builder of the objects that are written.
+    """Builder of the objects that are written."""
 
-    Parameters
-    ----------
-    columns
-        True if values are from columns, where JSON is text; false if they are parsed JSON.
-    """
-
-    columns: bool
+    columns: bool  # true if values are from columns, where JSON is text; false if they are parsed JSON
 
     def declared(self, type_: JavaType, value: Any, inside: frozenset[str] = frozenset()) -> Any:
-        """Return the node of a value with a declared type; for a primitive type, its content.
-
-        Raises
-        ------
-        ValueError, TypeError, ArithmeticError, LookupError
-            If the value is not of the type.
-        UnsupportedFormatError
-            If the class is not described.
-        """
+        """Return the node of a value with a declared type; for a primitive type, its content."""
         name, arguments = type_.name, type_.arguments
         if name in PRIMITIVES:
             if value is None:

@@ -95,13 +95,7 @@ def _canonical_json(value: Any) -> str:
 
 
 class PendingCodec(Codec):
-    """Codec of pending values, instead of the serializer of a part that Kryo writes.
-
-    Parameters
-    ----------
-    part
-        The serializer of the part.
-    """
+    """Codec of pending values, instead of the serializer of a part that Kryo writes."""
 
     min_size = 12
 
@@ -170,11 +164,6 @@ class StoredParts:
 
         If a stored part has the same column, return its bytes. The part at the same position comes first; other positions follow,
         because elements of lists may have moved. Otherwise encode the new value with the classes of the part at its position.
-
-        Raises
-        ------
-        InvalidRowError
-            If different parts have the same column, or the new value can't be encoded.
         """
         parts = self.found.get(position, [])
         before = parts[number] if number < len(parts) else None
@@ -221,12 +210,7 @@ def with_pending_values(type_: Codec) -> Codec:
 class PendingEntries:
     """Replacement of pending values in entries by bytes.
 
-    Parameters
-    ----------
-    type_
-        The type of an entry's value.
-    column
-        Its name in messages.
+    ``type_``: the type of an entry's value. ``column``: its name in messages.
     """
 
     def __init__(self, type_: Codec, column: str) -> None:
@@ -284,13 +268,7 @@ class PendingEntries:
         self._pending.append((position, start, source.position, pending))
 
     def resolved(self, value: memoryview | bytes, parts: StoredParts) -> bytes:
-        """Return a new value with pending values replaced by bytes.
-
-        Raises
-        ------
-        InvalidRowError
-            If one can't be encoded; the message names its path.
-        """
+        """Return a new value with pending values replaced by bytes."""
         self._pending.clear()
         self._pending_type.deserialize(value)
         return b"".join(self._pieces(value, parts))

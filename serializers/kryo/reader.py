@@ -46,20 +46,12 @@ def is_referenced(name: str, version: int) -> bool:
 class KryoReader(ObjectInput):
     """Reader of one value with its class (Kryo: ``readClassAndObject``).
 
-    Parameters
-    ----------
-    source
-        The input, at the beginning of the value.
-    version
-        :data:`~state_processor.serializers.kryo.wire.KRYO_2` or :data:`~state_processor.serializers.kryo.wire.KRYO_5`.
-    ids
-        Class by number, of :func:`~state_processor.serializers.kryo.classes.class_ids`.
-    custom
-        Kryo serializers that the job configured, by class.
+    ``source``: the input, at the beginning of the value. ``version``: :data:`~state_processor.serializers.kryo.wire.KRYO_2` or
+    :data:`~state_processor.serializers.kryo.wire.KRYO_5`.
     """
 
-    ids: Mapping[int, str]
-    custom: Mapping[str, str] = field(default_factory=dict)
+    ids: Mapping[int, str]  # class by number, of :func:`~state_processor.serializers.kryo.classes.class_ids`
+    custom: Mapping[str, str] = field(default_factory=dict)  # Kryo serializers that the job configured, by class
     _names: list[str] = field(default_factory=list)
     _objects: list[Node | None] = field(default_factory=list)
     _depth: int = 0

@@ -53,20 +53,11 @@ class Encoding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KryoValue:
-    """A value with its bytes.
-
-    Parameters
-    ----------
-    raw
-        The bytes.
-    node
-        The value as a tree of Java objects; ``None`` is null.
-    encoding
-        Encoding of the bytes. A serializer with another encoding encodes the tree again; if unknown, the bytes are written.
-    """
+    """A value with its bytes."""
 
     raw: bytes
-    node: Node | None = field(compare=False, default=None)
+    node: Node | None = field(compare=False, default=None)  # the value as a tree of Java objects; ``None`` is null
+    # encoding of the bytes. A serializer with another encoding encodes the tree again; if unknown, the bytes are written.
     encoding: Encoding | None = field(compare=False, default=None)
 
     @property
@@ -290,21 +281,9 @@ def convert(data: bytes, serializer: KryoSerializer, to_flink: int) -> bytes:
     References to the same object remain references. Fields that one version omits (flags of a ``Pattern``, script and
     extensions of a ``Locale``, the offset of a ``ZonedDateTime``) get the defaults of Java.
 
-    Parameters
-    ----------
-    data
-        One value, in the encoding of ``serializer``. If ``serializer`` has no major version, the value determines it.
-    serializer
-        The serializer that reads it, with the registered classes.
-    to_flink
-        The major version of Flink that reads the result.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If the value contains an object of a class that is not described.
-    CorruptSnapshotError
-        If the bytes are not a value of the serializer.
+    ``data``: one value, in the encoding of ``serializer``. If ``serializer`` has no major version, the value determines it.
+    ``serializer``: the serializer that reads it, with the registered classes. ``to_flink``: the major version of Flink that reads
+    the result.
     """
     return serializer.for_flink(to_flink).serialize(serializer.deserialize(data))
 
@@ -312,12 +291,8 @@ def convert(data: bytes, serializer: KryoSerializer, to_flink: int) -> bytes:
 class KryoSerializerSnapshot(TypeSerializerSnapshot):
     """Snapshot of :class:`KryoSerializer`: the class of the type, registrations and default serializers in order, all by name.
 
-    Parameters
-    ----------
-    type_class
-        The class of the type.
-    registrations, default_serializers, default_serializer_classes
-        Entries as Flink wrote them. Flink could not load the class of an entry without value.
+    ``registrations``, ``default_serializers`` and ``default_serializer_classes``: entries as Flink wrote them. Flink could not
+    load the class of an entry without value.
     """
 
     current_version = 2

@@ -22,20 +22,12 @@ class KryoWriter(ObjectOutput):
 
     A node that occurs several times in the tree is written once; later occurrences are references.
 
-    Parameters
-    ----------
-    target
-        The output.
-    version
-        :data:`~state_processor.serializers.kryo.wire.KRYO_2` or :data:`~state_processor.serializers.kryo.wire.KRYO_5`.
-    numbers
-        The numbers of registered classes.
-    custom
-        Kryo serializers that the job configured, by class.
+    ``target``: the output. ``version``: :data:`~state_processor.serializers.kryo.wire.KRYO_2` or
+    :data:`~state_processor.serializers.kryo.wire.KRYO_5`.
     """
 
-    numbers: Mapping[str, int]
-    custom: Mapping[str, str] = field(default_factory=dict)
+    numbers: Mapping[str, int]  # the numbers of registered classes
+    custom: Mapping[str, str] = field(default_factory=dict)  # Kryo serializers that the job configured, by class
     _names: dict[str, int] = field(default_factory=dict)
     _objects: dict[Node, int] = field(default_factory=dict)
     _depth: int = 0

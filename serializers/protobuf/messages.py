@@ -22,17 +22,8 @@ _UNSIGNED: Final = pa.decimal128(20, 0)
 def message_class(message: Any, descriptor_set: bytes | None = None) -> Any:
     """Return the Python class of a message.
 
-    Parameters
-    ----------
-    message
-        The class itself, or with ``descriptor_set`` the full name of the message (``"acme.Order"``).
-    descriptor_set
-        The content of a file of ``protoc --include_imports --descriptor_set_out=FILE``.
-
-    Raises
-    ------
-    OptionError
-        The package ``protobuf`` is missing, or the descriptor set does not have the message.
+    ``message``: the class itself, or with ``descriptor_set`` the full name of the message (``"acme.Order"``). ``descriptor_set``:
+    the content of a file of ``protoc --include_imports --descriptor_set_out=FILE``.
     """
     require("google.protobuf", "protobuf", "messages of Protocol Buffers")
     try:
@@ -117,13 +108,7 @@ def _is_repeated(field: Any) -> bool:
 
 
 def parsed(message_type: Any, data: bytes, context: str) -> Any:
-    """Return the message in some bytes.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If the bytes are not such a message, or have fields that its class does not have.
-    """
+    """Return the message in some bytes."""
     from google.protobuf.message import DecodeError
 
     name = message_type.DESCRIPTOR.full_name
@@ -183,13 +168,7 @@ def _single_value(field: Any, value: Any) -> Any:
 
 
 def from_column(message_type: Any, value: Any) -> bytes:
-    """Return the bytes of a message from a column's value.
-
-    Raises
-    ------
-    InvalidRowError
-        If the value is not one of the message.
-    """
+    """Return the bytes of a message from a column's value."""
     name = message_type.DESCRIPTOR.full_name
     try:
         message = message_type()

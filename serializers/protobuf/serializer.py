@@ -23,16 +23,8 @@ STATEFUN_SNAPSHOT: Final = "org.apache.flink.statefun.flink.common.protobuf.Prot
 class ProtobufSerializer(DescribedSerializer):
     """A message: its size and its bytes. A column is a struct with its fields.
 
-    Parameters
-    ----------
-    described
-        The snapshot.
-    message
-        The class of messages, or with ``descriptor_set`` their name; see :func:`~.messages.message_class`.
-    descriptor_set
-        The descriptors.
-    sized
-        ``int`` for a size of four bytes, ``varint`` for ``writeDelimitedTo``.
+    ``described``: the snapshot. ``message``: the class of messages, or with ``descriptor_set`` their name; see
+    :func:`~.messages.message_class`. ``sized``: ``int`` for a size of four bytes, ``varint`` for ``writeDelimitedTo``.
     """
 
     def __init__(
@@ -86,12 +78,8 @@ class ProtobufSerializer(DescribedSerializer):
 class StatefunProtobufSnapshot(TypeSerializerSnapshot):
     """Snapshot of a class of messages in Stateful Functions. It contains the descriptors of the message.
 
-    Parameters
-    ----------
-    class_name
-        The Java class of the snapshot.
-    data
-        A message with the Java class (1), the name of the message (2) and the descriptors (3).
+    ``class_name``: the Java class of the snapshot. ``data``: a message with the Java class (1), the name of the message (2) and
+    the descriptors (3).
     """
 
     current_version = 1
@@ -142,18 +130,13 @@ class StatefunProtobufSnapshot(TypeSerializerSnapshot):
 class OwnSnapshots:
     """Reader of the snapshots of a serializer of a job: bytes that it keeps.
 
-    Parameters
-    ----------
-    message, descriptor_set, sized
-        As for :class:`ProtobufSerializer`.
-    payload
-        How many bytes the snapshot has after its version.
+    ``message``, ``descriptor_set`` and ``sized``: as for :class:`ProtobufSerializer`.
     """
 
     message: Any
     descriptor_set: bytes | None
     sized: Sized
-    payload: int
+    payload: int  # how many bytes the snapshot has after its version
 
     def read(self, class_name: str, version: int, source: DataInput) -> TypeSerializerSnapshot:
         """Read the snapshot at ``source``."""

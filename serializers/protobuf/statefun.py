@@ -17,13 +17,7 @@ MESSAGE_SNAPSHOT: Final = f"{_CORE}message.MessageTypeSerializer$Snapshot"
 
 
 class RemoteValueSerializer(DelegatingCodec, LeafSerializer):
-    """A value of a remote function: the bytes that the function's SDK wrote. Its type name is in the snapshot.
-
-    Parameters
-    ----------
-    namespace, name
-        The type name, ``namespace/name``.
-    """
+    """A value of a remote function: the bytes that the function's SDK wrote. Its type name is in the snapshot."""
 
     def __init__(self, namespace: str, name: str) -> None:
         super().__init__(BytesSerializer())
@@ -70,10 +64,7 @@ class RemoteValueSnapshot(TypeSerializerSnapshot):
 class MessageSerializer(DelegatingCodec, DescribedSerializer):
     """A message between functions: the bytes of the message ``Envelope`` of Stateful Functions.
 
-    Parameters
-    ----------
-    described
-        The snapshot: it names the serializer of payloads.
+    ``described``: the snapshot: it names the serializer of payloads.
     """
 
     def __init__(self, described: MessageSnapshot) -> None:

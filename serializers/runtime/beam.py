@@ -73,14 +73,7 @@ _KNOWN: Final[dict[str, Codec]] = dict.fromkeys(
 class CoderSerializer(DelegatingSerializer):
     """Values of a coder whose bytes are described.
 
-    Parameters
-    ----------
-    name
-        The class of the coder.
-    content
-        The codec of the bytes.
-    snapshot
-        The snapshot that has the coder.
+    ``name``: the class of the coder. ``content``: the codec of the bytes. ``snapshot``: the snapshot that has the coder.
     """
 
     def __init__(self, name: str, content: Codec, snapshot: TypeSerializerSnapshot) -> None:
@@ -153,10 +146,7 @@ class UnknownCoderSerializer(TypeSerializer):
 class CoderSnapshot(TypeSerializerSnapshot):
     """Snapshot of ``CoderTypeSerializer``: the serializer as a Java object in a frame with a length.
 
-    Parameters
-    ----------
-    serializer
-        The stored object, which newer versions of Beam compress.
+    ``serializer``: the stored object, which newer versions of Beam compress.
     """
 
     def __init__(self, class_name: str, version: int, serializer: bytes) -> None:

@@ -182,14 +182,9 @@ class NFAState(NamedTuple):
 class NFAStateSerializer(DelegatingSerializer):
     """``NFAState``: two lists of matches (Flink: ``NFAStateSerializer``).
 
-    Parameters
-    ----------
-    version, node_id, event_id
-        The serializers of parts of a match.
-    supports_previous_timestamp
-        Whether the time of a match's last event is stored (Flink 1.16 and later).
-    outer_version
-        Version of the snapshot, if an older Flink wrote it.
+    ``version``, ``node_id`` and ``event_id``: the serializers of parts of a match. ``supports_previous_timestamp``: whether the
+    time of a match's last event is stored (Flink 1.16 and later). ``outer_version``: version of the snapshot, if an older Flink
+    wrote it.
     """
 
     def __init__(

@@ -53,12 +53,7 @@ _PRODUCT_SEED: Final = 0xCAFEBABE
 def product_hash(fields: Sequence[int], arity: int | None = None) -> int:
     """Return the ``hashCode`` of a case class from the ``##`` of its fields, as Scala 2.11 and 2.12 compute it.
 
-    Parameters
-    ----------
-    fields
-        The numbers to mix.
-    arity
-        The number of fields, if it is not the number of numbers.
+    ``fields``: the numbers to mix. ``arity``: the number of fields, if it is not the number of numbers.
     """
     code = _PRODUCT_SEED
     for field in fields:
@@ -162,14 +157,8 @@ class CaseClassSerializer(DelegatingSerializer):
 
     Snapshots do not name the fields: columns are called ``_1``, ``_2``, ….
 
-    Parameters
-    ----------
-    case_class
-        The Java name of the class.
-    fields
-        The serializers of its fields.
-    snapshot_class
-        The snapshot class: Flink has one for case classes, and one for pairs.
+    ``case_class``: the Java name of the class. ``snapshot_class``: the snapshot class: Flink has one for case classes, and one
+    for pairs.
     """
 
     def __init__(self, case_class: str, fields: Sequence[TypeSerializer], snapshot_class: str = CASE_CLASS_SNAPSHOT) -> None:
@@ -312,12 +301,7 @@ TRAVERSABLE_SNAPSHOT: Final = f"{SCALA}TraversableSerializerSnapshot"
 class TraversableSerializer(DelegatingSerializer):
     """A collection: a count, then for each element a byte (1: present, 0: null) and the element.
 
-    Parameters
-    ----------
-    element
-        The serializer of an element.
-    builder_code
-        Scala code that makes such a collection; it distinguishes lists from sets.
+    ``builder_code``: Scala code that makes such a collection; it distinguishes lists from sets.
     """
 
     child_names = (ELEMENT,)
@@ -358,12 +342,7 @@ ENUMERATION_SNAPSHOT: Final = f"{SCALA}ScalaEnumSerializerSnapshot"
 class EnumerationSerializer(TypeSerializer):
     """A value of an ``Enumeration``: its id (Flink: ``EnumValueSerializer``). Python holds its name.
 
-    Parameters
-    ----------
-    enumeration
-        The Java name of the enumeration's class.
-    values
-        Name and id of each value.
+    ``enumeration``: the Java name of the enumeration's class. ``values``: name and id of each value.
     """
 
     length = min_size = 4

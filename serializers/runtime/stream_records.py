@@ -60,14 +60,9 @@ OLD_TWO_PHASE_COMMIT_SNAPSHOT: Final = f"{STREAMING}api.functions.sink.TwoPhaseC
 class TwoPhaseCommitStateSerializer(NestedDelegatingSerializer):
     """The state of a two-phase commit sink (Flink: ``TwoPhaseCommitSinkFunction.StateSerializer``).
 
-    Parameters
-    ----------
-    transaction
-        The serializer of a transaction's handle.
-    context
-        The serializer of the user's context.
-    supports_null_transaction
-        True if a flag marks whether a transaction is open (Flink 1.14 and later, for sinks that request it).
+    ``transaction``: the serializer of a transaction's handle. ``context``: the serializer of the user's context.
+    ``supports_null_transaction``: true if a flag marks whether a transaction is open (Flink 1.14 and later, for sinks that
+    request it).
     """
 
     def __init__(
@@ -188,24 +183,12 @@ class UnionSerializer(ChoiceSerializer):
 
 
 class StreamElement(NamedTuple):
-    """A record or an event of a stream.
+    """A record or an event of a stream."""
 
-    Parameters
-    ----------
-    tag
-        Its kind, a key of :data:`STREAM_ELEMENTS`.
-    timestamp
-        Its time in milliseconds, if it has one.
-    record
-        The record.
-    rest
-        The bytes of its other fields.
-    """
-
-    tag: int
-    timestamp: int | None = None
+    tag: int  # its kind, a key of :data:`STREAM_ELEMENTS`
+    timestamp: int | None = None  # its time in milliseconds, if it has one
     record: Any = None
-    rest: bytes = b""
+    rest: bytes = b""  # the bytes of its other fields
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,12 +50,7 @@ class TtlSerializer(NestedSerializer):
 
     A column contains the values alone, or with ``DecodeOptions.ttl`` a struct of ``_last_access`` and ``value``.
 
-    Parameters
-    ----------
-    timestamp
-        The serializer of the time, always a ``Long``.
-    value
-        The serializer of the value.
+    ``timestamp``: the serializer of the time, always a ``Long``.
     """
 
     snapshot_class = f"{STATE}ttl.TtlStateFactory$TtlSerializerSnapshot"

@@ -27,12 +27,8 @@ class UndescribedClassesCodec(Codec):
     A column has the fields of the POJO, with ``_class`` first and ``_bytes`` last. A value of an undescribed class has these
     two, and null in all other fields. Values are decoded in Python, one by one.
 
-    Parameters
-    ----------
-    pojo
-        The codec of the POJO.
-    fills
-        Whether values fill their part of an entry. Elsewhere the end of a value of an undescribed class is unknown: an error.
+    ``fills``: whether values fill their part of an entry. Elsewhere the end of a value of an undescribed class is unknown: an
+    error.
     """
 
     child_names = ("",)

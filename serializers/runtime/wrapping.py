@@ -56,12 +56,7 @@ register_simple(JavaSerializer())
 class WrappingSerializer(DelegatingSerializer):
     """A serializer around another one that adds no bytes; its snapshot identifies the wrapper.
 
-    Parameters
-    ----------
-    inner
-        The serializer that does the work.
-    wrap
-        Makes the snapshot from the snapshot of ``inner``.
+    ``inner``: the serializer that does the work. ``wrap``: makes the snapshot from the snapshot of ``inner``.
     """
 
     child_names = ("",)

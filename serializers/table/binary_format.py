@@ -100,13 +100,7 @@ class ContainerSlot(Slot):
         writer.append(at, self.encode(value))
 
     def wrap(self, data: bytes) -> BinaryValue:
-        """Return the value that has these bytes.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If they are too few.
-        """
+        """Return the value that has these bytes."""
         if len(data) < self.min_size:
             raise CorruptSnapshotError(f"{len(data)} bytes are too few for {self.type}, which needs {self.min_size}")
         return BinaryValue(data, self)
@@ -182,15 +176,9 @@ class RowSlot(ContainerSlot):
     def build(self, value: Any, kind: str = ROW_KINDS[0], *, reserve_nulls: bool = False) -> bytes:
         """Return the bytes of a row.
 
-        Parameters
-        ----------
-        value
-            The fields in order, or a mapping by name.
-        kind
-            The row's kind; a mapping may name it as ``row_kind``.
-        reserve_nulls
-            Reserve the space that a null decimal or timestamp of high precision would need, as Flink's generated projections
-            do. Keys of SQL operators are such rows, and their hash covers all bytes.
+        ``value``: the fields in order, or a mapping by name. ``kind``: the row's kind; a mapping may name it as ``row_kind``.
+        ``reserve_nulls``: reserve the space that a null decimal or timestamp of high precision would need, as Flink's generated
+        projections do. Keys of SQL operators are such rows, and their hash covers all bytes.
         """
         row_kind, *value = fields_in_order(value, (ROW_KIND_FIELD, *self.type.names), f"a value of {self.type}")
         kind = row_kind or kind

@@ -68,13 +68,7 @@ def to_epoch_day(value: Any) -> int:
 
 
 def to_millis_of_day(value: Any) -> int:
-    """Return the milliseconds of the day, from their number or from a value that ``to_local_time`` accepts.
-
-    Raises
-    ------
-    InvalidRowError
-        If it is not in a day, or more precise than milliseconds.
-    """
+    """Return the milliseconds of the day, from their number or from a value that ``to_local_time`` accepts."""
     millis, rest = (value, 0) if isinstance(value, int) else divmod(to_local_time(value).nano_of_day, 1_000_000)
     if rest or not 0 <= millis < MILLIS_OF_DAY:
         raise InvalidRowError(f"{value} is not a time of day in milliseconds")
@@ -124,13 +118,7 @@ def decimal_limit(precision: int) -> tuple[int, int]:
 
 
 def to_unscaled(value: Any, type_: DecimalType) -> int:
-    """Return the unscaled number of a value.
-
-    Raises
-    ------
-    InvalidRowError
-        If the type can't hold it.
-    """
+    """Return the unscaled number of a value."""
     with localcontext(EXACT):
         scaled = to_number(value).scaleb(type_.scale)
         if not scaled.is_finite() or scaled != scaled.to_integral_value() or abs(scaled) >= 10**type_.precision:
@@ -164,13 +152,7 @@ def checked_timestamp(millis: int, nano: int) -> TimestampData:
 
 
 def to_timestamp(value: Any, type_: TimestampType) -> TimestampData:
-    """Return a timestamp from milliseconds and nanoseconds, a ``datetime``, or ISO text; without a zone, UTC is assumed.
-
-    Raises
-    ------
-    InvalidRowError
-        If milliseconds can't hold a value of a type of precision 3 or less.
-    """
+    """Return a timestamp from milliseconds and nanoseconds, a ``datetime``, or ISO text; without a zone, UTC is assumed."""
     if isinstance(value, str | datetime):
         zoned = value.endswith("Z") if isinstance(value, str) else value.tzinfo is not None
         seconds, nano = to_instant(value) if zoned else to_local_date_time(value).in_utc

@@ -187,13 +187,7 @@ _TYPES: Final[dict[str, _Maker]] = {
 
 
 def logical_type(content: Any) -> LogicalType:
-    """Return the type from a Java object of ``org.apache.flink.table.types.logical``.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If the object is of another class; the message names it.
-    """
+    """Return the type from a Java object of ``org.apache.flink.table.types.logical``."""
     return _Converter().type(content)
 
 
@@ -225,13 +219,7 @@ CLASSES: Final = {described.name: described for described in _DESCRIPTIONS}
 
 
 def type_object(type_: LogicalType) -> JavaObject:
-    """Return a type as a Java object of ``org.apache.flink.table.types.logical``.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If its class is a user class; only Java can make such an object.
-    """
+    """Return a type as a Java object of ``org.apache.flink.table.types.logical``."""
     return read_java_object(DataInput(write_java_object(type_instance(type_), CLASSES)))
 
 
@@ -276,11 +264,6 @@ def serializer_object(type_: LogicalType) -> JavaObject:
     """Return the serializer of a type's values as a Java object (Flink: ``InternalSerializers.create``).
 
     Functions that the serializer uses for reading single fields are omitted: Flink makes a new serializer from the stored types.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        See :func:`~.table.logical_type_objects.type_object`.
     """
     return _object(_serializer(type_), _SERIALIZERS)
 
@@ -397,11 +380,6 @@ def data_type_object(type_: LogicalType) -> JavaObject:
     """Return the data type of single values in Flink's internal form (Flink: ``DataTypeUtils.toInternalDataType``).
 
     An array is one of numbers without nulls, ``long[]``.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If values of the type have parts.
     """
     if isinstance(type_, ArrayType):
         content = _data_type(_COLLECTION, "[J", type_)

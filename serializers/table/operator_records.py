@@ -50,14 +50,8 @@ _NULL_MASK_OPTIONAL_SINCE: Final = 3
 class LinkedListSerializer(ListCodec, TypeSerializer):
     """``LinkedList``: a count, a bit mask of null elements, the other elements (Flink: ``LinkedListSerializer``).
 
-    Parameters
-    ----------
-    element
-        The serializer of an element.
-    has_null_mask
-        Whether the mask is present; Flink 1.13 and earlier wrote no mask.
-    outer_version
-        Version of the snapshot, if an older Flink wrote it.
+    ``has_null_mask``: whether the mask is present; Flink 1.13 and earlier wrote no mask. ``outer_version``: version of the
+    snapshot, if an older Flink wrote it.
     """
 
     element: TypeSerializer
@@ -268,13 +262,7 @@ class SortedMapSerializerSnapshot(TypeSerializerSnapshot):
 
 
 def sorted_map(key: TypeSerializer, value: TypeSerializer, order: Sequence[OrderedField]) -> SortedMapSerializer:
-    """Return the serializer of a map whose keys are rows in an order of all their fields.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If the order of a field is not known.
-    """
+    """Return the serializer of a map whose keys are rows in an order of all their fields."""
     nested = [key.snapshot(), value.snapshot()]
     written = SortedMapSerializerSnapshot(f"{TABLE}SortedMapSerializerSnapshot", comparator_object(order), nested)
     return SortedMapSerializer(key, value, written)
@@ -341,12 +329,7 @@ class Node(NamedTuple):
 class NodeSerializer(NestedDelegatingSerializer):
     """:class:`Node`: its six fields one after the other.
 
-    Parameters
-    ----------
-    row
-        The serializer of the row.
-    others
-        The serializers of the other fields, if known from a snapshot; their types are fixed.
+    ``others``: the serializers of the other fields, if known from a snapshot; their types are fixed.
     """
 
     snapshot_class = f"{MULTISET}NodeSerializer$NodeSerializerSnapshot"

@@ -93,13 +93,7 @@ _CONTAINERS: Final[dict[type[LogicalType], Callable[[Any], TypeSerializer]]] = {
 
 
 def python_serializer(type_: LogicalType) -> TypeSerializer:
-    """Return the serializer of a field or element of this type.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If PyFlink lacks a serializer for it.
-    """
+    """Return the serializer of a field or element of this type."""
     descriptor = find_descriptor(type_)
     codecs = descriptor.codecs if descriptor is not None else None
     maker = codecs.python if codecs is not None else _CONTAINERS.get(type(type_))

@@ -92,13 +92,7 @@ _NESTED: Final[dict[type[TypeSerializer], Callable[[Any], TypeSerializer]]] = {
 
 
 def python_coder(type_: TypeSerializer) -> TypeSerializer:
-    """Return the serializer that reads and writes values of a type like PyFlink's workers.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If PyFlink lacks a coder for the type.
-    """
+    """Return the serializer that reads and writes values of a type like PyFlink's workers."""
     scalar = scalar_type_of(type_)
     maker = _NESTED.get(type(type_)) if scalar is None else _SCALARS.get(scalar.python_coder)
     if maker is None:
@@ -107,13 +101,7 @@ def python_coder(type_: TypeSerializer) -> TypeSerializer:
 
 
 def load_pickle(content: bytes) -> Any:
-    """Return the object of a pickle.
-
-    Raises
-    ------
-    UndecodableValueError
-        If it is not a pickle, or needs modules that are not installed.
-    """
+    """Return the object of a pickle."""
     try:
         return pickle.loads(content)
     except Exception as error:
@@ -121,13 +109,7 @@ def load_pickle(content: bytes) -> Any:
 
 
 def json_of(value: Any) -> str:
-    """Return the JSON of an object.
-
-    Raises
-    ------
-    UndecodableValueError
-        If JSON can't express a part: keys that are not text, numbers that are not finite, other objects.
-    """
+    """Return the JSON of an object."""
     try:
         _check_keys(value)
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -151,10 +133,7 @@ def _check_keys(value: Any) -> None:
 class PickleSerializer(BytesSerializer):
     """A pickle that is loaded, as JSON text or as a value of a type.
 
-    Parameters
-    ----------
-    shown
-        The type; ``None`` for JSON text.
+    ``shown``: the type; ``None`` for JSON text.
     """
 
     def __init__(self, declared: TypeSerializer | None) -> None:
@@ -209,12 +188,7 @@ _ONE: Final = (1).to_bytes(4, "big")
 class FramedSerializer(DelegatingSerializer):
     """A value of a Python coder in a byte array: the number of bytes, and the value, which uses all of them.
 
-    Parameters
-    ----------
-    inner
-        The serializer of the value.
-    array
-        The serializer of the byte array, from the snapshot.
+    ``array``: the serializer of the byte array, from the snapshot.
     """
 
     child_names = ("",)
@@ -369,13 +343,7 @@ def _framed(element: Codec) -> FramedSerializer:
 
 
 def check_element(element: TypeSerializer) -> None:
-    """Refuse elements without bytes, because their number in a piece is ambiguous.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If the type has such values.
-    """
+    """Refuse elements without bytes, because their number in a piece is ambiguous."""
     if not _framed(element).content.min_size:
         raise UnsupportedFormatError(f"elements of type {element} may be empty: their number in a list state is ambiguous")
 
@@ -411,13 +379,7 @@ def _emit_piece(element: Codec, builder: DecodeBuilder, column: Column) -> None:
 
 
 class PythonKeySerializer(TypeSerializer):
-    """The key of a PyFlink job, in Java a row of one field.
-
-    Parameters
-    ----------
-    row
-        The serializer of the row.
-    """
+    """The key of a PyFlink job, in Java a row of one field."""
 
     child_names = ("",)
 
@@ -488,13 +450,7 @@ def python_key(serializer: TypeSerializer) -> TypeSerializer:
 
 
 def framed(inner: TypeSerializer, written: TypeSerializer) -> TypeSerializer:
-    """Return the serializer of Python values for a snapshot's byte arrays, with their time-to-live.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If the snapshot does not contain byte arrays.
-    """
+    """Return the serializer of Python values for a snapshot's byte arrays, with their time-to-live."""
     if isinstance(written, TtlSerializer):
         return TtlSerializer(written.nested[0], framed(inner, written.value))
     if isinstance(written, FramedSerializer):

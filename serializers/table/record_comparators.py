@@ -64,13 +64,7 @@ class OrderedField:
 
 
 def comparator_object(fields: Sequence[OrderedField]) -> JavaObject:
-    """Return a comparator of rows with these fields.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If the values of a field are not ordered here.
-    """
+    """Return a comparator of rows with these fields."""
     code = JavaText(_code(fields))
     generated = JavaInstance(
         _GENERATED,

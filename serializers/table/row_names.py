@@ -47,13 +47,7 @@ def names_of_row(row: NamedSerializer) -> tuple[FieldName, ...] | None:
 
 
 def with_row_names(serializer: S, names: RowNames) -> S:
-    """Return the serializer with the names that :func:`row_names` found in a serializer of the same snapshot.
-
-    Raises
-    ------
-    OptionError
-        If there are not as many rows, or a row does not have as many fields.
-    """
+    """Return the serializer with the names that :func:`row_names` found in a serializer of the same snapshot."""
     rows = rows_in(serializer)
     sizes = [len(row.slot.fields if isinstance(row, RowDataSerializer) else row.fields) for row in rows]
     if len(rows) != len(names) or any(

@@ -392,13 +392,7 @@ class ExternalSerializerSnapshot(CompositeTypeSerializerSnapshot):
 
 
 def external_serializer(type_: LogicalType) -> TypeSerializer:
-    """Return the serializer of single values in Flink's internal form, with their data type (Flink: ``ExternalSerializer.of``).
-
-    Raises
-    ------
-    UnsupportedFormatError
-        See :func:`~state_processor.serializers.table.logical_type_objects.data_type_object`.
-    """
+    """Return the serializer of values in Flink's internal form, with their data type (Flink: ``ExternalSerializer.of``)."""
     inner = internal_serializer(type_)
     snapshot = ExternalSerializerSnapshot(EXTERNAL_SNAPSHOT, [inner.snapshot()])
     snapshot.data_type, snapshot.internal_input = data_type_object(type_), False
@@ -414,13 +408,7 @@ _CONTAINERS: Final[dict[type, Callable[[Any], TypeSerializer]]] = {
 
 
 def internal_serializer(type_: LogicalType) -> TypeSerializer:
-    """Return the serializer of Flink SQL for values of a type (Flink: ``InternalSerializers.create``).
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If the type is of a user class.
-    """
+    """Return the serializer of Flink SQL for values of a type (Flink: ``InternalSerializers.create``)."""
     held = without_name_and_alias(type_)
     if replace(held, nullable=True) == MAP_VIEW:
         return RawValueDataSerializer(NullSerializer())
@@ -455,12 +443,8 @@ provide_snapshots((EXTERNAL_SNAPSHOT,), ExternalSerializerSnapshot)
 def resolve_by_name(written: TypeSerializer, wanted: TypeSerializer) -> SchemaCompatibility | None:
     """Return the verdict on the value of a state whose rows may evolve by name; ``None`` if it is not a row.
 
-    Parameters
-    ----------
-    written
-        The serializer of the state's value, of a list's elements or of a map's values.
-    wanted
-        The serializer that the new job declares, with the names of its fields.
+    ``written``: the serializer of the state's value, of a list's elements or of a map's values. ``wanted``: the serializer that
+    the new job declares, with the names of its fields.
     """
     old = written.value if isinstance(written, TtlSerializer) else written
     new = wanted.value if isinstance(wanted, TtlSerializer) else wanted

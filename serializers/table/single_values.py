@@ -139,7 +139,7 @@ class NumbersSnapshot(TypeSerializerSnapshot):
 
     names: ClassVar[tuple[str, ...]]
     serializer: ClassVar[Callable[..., TypeSerializer]]
-    """The class of the serializer, which is made with the numbers and the class of the snapshot."""
+    """The class of the serializer; its arguments are the numbers and the class of the snapshot."""
 
     def __init__(self, class_name: str, numbers: Sequence[int], version: int | None = None) -> None:
         super().__init__(class_name, version)

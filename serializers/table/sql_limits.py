@@ -52,13 +52,7 @@ class Limit(ABC):
         """Return True if a single value breaks the rule."""
 
     def check(self, value: Any) -> None:
-        """Refuse a value that breaks the rule.
-
-        Raises
-        ------
-        InvalidRowError
-            If it breaks the rule.
-        """
+        """Refuse a value that breaks the rule."""
         if self.is_broken(value):
             raise InvalidRowError(f"{value!r} does not fit: {self.rule}")
 

@@ -1,6 +1,6 @@
 """The types of Flink SQL: one row for each type. Its text, its Java objects and the codecs of its values follow from the row.
 
-Rows of types with nested types have no codecs. The modules of binary rows, of serializers and of Python's rows have them: these
+Rows of types with nested types lack codecs. The modules of binary rows, of serializers and of Python's rows have them: these
 codecs look up the codecs of nested types here.
 """
 
@@ -80,27 +80,13 @@ TYPE: Final = signature("LogicalType")
 
 @dataclass(frozen=True, slots=True)
 class TypeField:
-    """A field of the Java class of a type.
-
-    Parameters
-    ----------
-    name
-        Its name in Java.
-    attribute
-        The attribute of the type.
-    form
-        :data:`NUMBER`, :data:`TYPE` or :data:`FIELDS`; empty for a constant of an enumeration.
-    enum
-        The Java class of the enumeration.
-    default
-        The number if it is left out in SQL text or in a compiled plan.
-    """
+    """A field of the Java class of a type."""
 
     name: str
     attribute: str
-    form: str = NUMBER
-    enum: str = ""
-    default: int = 0
+    form: str = NUMBER  # :data:`NUMBER`, :data:`TYPE` or :data:`FIELDS`; empty for a constant of an enumeration
+    enum: str = ""  # the Java class of the enumeration
+    default: int = 0  # the number if it is left out in SQL text or in a compiled plan
 
     @property
     def signature(self) -> str:
@@ -110,65 +96,33 @@ class TypeField:
 
 @dataclass(frozen=True, slots=True)
 class Codecs:
-    """How the values of types without nested types are stored.
+    """How the values of types without nested types are stored."""
 
-    Parameters
-    ----------
-    serializer
-        Make the serializer of Flink SQL (Flink: ``InternalSerializers.create``).
-    slot
-        Make the slot in a binary row or array.
-    java_serializer
-        The serializer as a Java object. Its fields are attributes of the type.
-    python
-        Make the serializer of PyFlink's table runtime (Flink: ``PythonTypeUtils.toInternalSerializer``); ``None`` if PyFlink has
-        none.
-    value_class
-        The class of single values in Flink's internal form; empty if values of the type are not written alone.
-    number
-        The Java type of a number: ``BYTE``, ``INT`` and so on; empty for other values.
-    """
-
-    serializer: Callable[[Any], TypeSerializer]
-    slot: Callable[[Any], Slot]
-    java_serializer: JavaClassDescription
+    serializer: Callable[[Any], TypeSerializer]  # make the serializer of Flink SQL (Flink: ``InternalSerializers.create``)
+    slot: Callable[[Any], Slot]  # make the slot in a binary row or array
+    java_serializer: JavaClassDescription  # the serializer as a Java object. Its fields are attributes of the type.
+    # make the serializer of PyFlink's table runtime (Flink: ``PythonTypeUtils.toInternalSerializer``); ``None`` if PyFlink has
+    # none
     python: Callable[[Any], TypeSerializer] | None = None
+    # the class of single values in Flink's internal form; empty if values of the type are not written alone
     value_class: str = ""
-    number: str = ""
+    number: str = ""  # the Java type of a number: ``BYTE``, ``INT`` and so on; empty for other values
 
 
 @dataclass(frozen=True, slots=True)
 class SqlType:
-    """A type of Flink SQL.
+    """A type of Flink SQL."""
 
-    Parameters
-    ----------
-    java_class
-        Its Java class in the package of types.
-    root
-        The constant of ``LogicalTypeRoot``.
-    type
-        The class of the type here.
-    codecs
-        The codecs of its values; ``None`` for types with nested types.
-    fields
-        The fields of the Java class in the order of a stream.
-    attributes
-        Attributes that tell the types of this Java class from other types of the class here.
-    names
-        Its names in SQL, of one or two words; empty if its text has a syntax of its own (:mod:`~.table.logical_type_text`).
-    uid
-        The ``serialVersionUID`` of the Java class.
-    """
-
-    java_class: str
-    root: str
-    type: type[LogicalType]
-    codecs: Codecs | None = None
-    fields: tuple[TypeField, ...] = ()
+    java_class: str  # its Java class in the package of types
+    root: str  # the constant of ``LogicalTypeRoot``
+    type: type[LogicalType]  # the class of the type here
+    codecs: Codecs | None = None  # the codecs of its values; ``None`` for types with nested types
+    fields: tuple[TypeField, ...] = ()  # the fields of the Java class in the order of a stream
+    # attributes that tell the types of this Java class from other types of the class here
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    # its names in SQL, of one or two words; empty if its text has a syntax of its own (:mod:`~.table.logical_type_text`)
     names: tuple[str, ...] = ()
-    uid: int = 1
+    uid: int = 1  # the ``serialVersionUID`` of the Java class
 
     def make(self, nullable: bool, found: Mapping[str, Any]) -> LogicalType:
         """Return the type with attributes from the fields of a Java object, or from SQL text."""
@@ -373,13 +327,7 @@ def find_descriptor(type_: LogicalType) -> SqlType | None:
 
 
 def descriptor_of(type_: LogicalType) -> SqlType:
-    """Return the row of a type.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If the type is of a user class.
-    """
+    """Return the row of a type."""
     descriptor = find_descriptor(type_)
     if descriptor is None:
         raise UnsupportedFormatError(f"{type_} is of a user class: it can be carried over from a savepoint, but not made")
@@ -387,13 +335,7 @@ def descriptor_of(type_: LogicalType) -> SqlType:
 
 
 def codecs_of(type_: LogicalType) -> Codecs:
-    """Return the codecs of the values of a type without nested types.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If the type is of a user class.
-    """
+    """Return the codecs of the values of a type without nested types."""
     codecs = descriptor_of(type_).codecs
     assert codecs is not None, f"{type_} has nested types"
     return codecs

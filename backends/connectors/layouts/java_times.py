@@ -215,13 +215,7 @@ def time_content(data: bytes) -> tuple[str, str] | None:
 
 
 def time_data(name: str, text: Any) -> bytes:
-    """Return the data of the replacement of a value.
-
-    Raises
-    ------
-    InvalidRowError
-        The text does not describe a value of the class.
-    """
+    """Return the data of the replacement of a value."""
     if not isinstance(text, str):
         raise InvalidRowError(f"a value of {name} is text such as Java prints it, found {text!r}")
     kind, target = TIMES[name], DataOutput()

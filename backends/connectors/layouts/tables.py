@@ -51,15 +51,7 @@ def _one_of(codecs: Sequence[Codec]) -> Codec:
 
 
 def full_name(serializer: str, layouts: Mapping[str, Versions]) -> str:
-    """Return the full name of a class that is named in full or without its package.
-
-    Raises
-    ------
-    NotFoundError
-        The class is unknown.
-    OptionError
-        Several packages have a class of this name.
-    """
+    """Return the full name of a class that is named in full or without its package."""
     if serializer in layouts:
         return serializer
     names = [name for name in layouts if name.rpartition(".")[2] == serializer]
@@ -107,13 +99,7 @@ def encode(serializer: str, version: int, content: Mapping[str, Any], layouts: L
 
 
 def refuse_lost(content: Any, written: Any, place: str = "") -> None:
-    """Refuse content that the bytes lack: unknown fields, and fields that contradict other fields.
-
-    Raises
-    ------
-    InvalidRowError
-        There is such a field; the message names it, its value and the value that is read back.
-    """
+    """Refuse content that the bytes lack: unknown fields, and fields that contradict other fields."""
     if isinstance(content, Mapping) and isinstance(written, Mapping):
         for name in content:
             if name not in written and name != NOTE:

@@ -118,36 +118,17 @@ def _inspect(data, begins, offsets, sizes, limits, largest, places, result):  # 
 
 @dataclass(frozen=True, slots=True)
 class RawBlocks:
-    """Blocks of a table, still compressed.
+    """Blocks of a table, still compressed."""
 
-    Attributes
-    ----------
-    data
-        Bytes of the table, or of several parts of it one after the other.
-    places
-        A row for each block: its compression, its start and end in ``data`` without the trailer, the start of its compressed
-        bytes, its decompressed size, and its offset in the table.
-    plain_size
-        The sum of the decompressed sizes.
-    """
-
-    data: Bytes
+    data: Bytes  # bytes of the table, or of several parts of it one after the other
+    # a row for each block: its compression, its start and end in ``data`` without the trailer, the start of its compressed bytes,
+    # its decompressed size, and its offset in the table
     places: Numbers
-    plain_size: int
+    plain_size: int  # the sum of the decompressed sizes
 
     @classmethod
     def of(cls, data: Bytes, begins: Numbers, offsets: Numbers, sizes: Numbers, context: str) -> RawBlocks:
-        """Return blocks of a table; they begin at ``begins`` in ``data``, and at ``offsets`` in the table.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If the decompressed size of a block is impossible.
-        UnsupportedFormatError
-            If a compression is not supported.
-        UndecodableValueError
-            If a block is too large.
-        """
+        """Return blocks of a table; they begin at ``begins`` in ``data``, and at ``offsets`` in the table."""
         places = np.empty((len(begins), PLACE_FIELDS), dtype=np.int64)
         result = np.zeros(2, dtype=np.int64)
         columns = (np.ascontiguousarray(column) for column in (begins, offsets, sizes))
@@ -192,27 +173,13 @@ class RawBlocks:
 
 @dataclass(frozen=True, slots=True)
 class BlockFormat:
-    """Common properties of all blocks of a table.
+    """Common properties of all blocks of a table."""
 
-    Parameters
-    ----------
-    checksum
-        The kind of checksum.
-    context
-        Since format version 6, checksums also depend on this number and the offset of the block; otherwise 0.
-    """
-
-    checksum: int
-    context: int
+    checksum: int  # the kind of checksum
+    context: int  # since format version 6, checksums also depend on this number and the offset of the block; otherwise 0
 
     def decompress(self, blocks: RawBlocks, target: Bytes, at: int, context: str) -> None:
-        """Verify and decompress blocks to ``target`` from ``at``.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If a checksum is wrong, or compressed bytes are damaged.
-        """
+        """Verify and decompress blocks to ``target`` from ``at``."""
         self.verify(blocks, context)
         self._decompress(blocks, target, at, context)
 
@@ -220,11 +187,6 @@ class BlockFormat:
         """Do what :func:`~state_processor.backends.formats.sst.block_kernels.decode_blocks` does not do for these blocks.
 
         Verify checksums other than CRC32C, and decompress blocks that the kernel can't decompress.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If a checksum is wrong, or compressed bytes are damaged.
         """
         if np.isin(blocks.places[:, KIND], _IN_KERNELS).all():
             if self.checksum != CRC32C:
@@ -256,13 +218,7 @@ class BlockFormat:
                 )
 
     def verify(self, blocks: RawBlocks, context: str) -> None:
-        """Compare the checksums of blocks with the stored ones. Without checksums, RocksDB stores and expects zero.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If a checksum is wrong.
-        """
+        """Compare the checksums of blocks with the stored ones. Without checksums, RocksDB stores and expects zero."""
         if not len(blocks.places):
             return
         begins, ends = blocks.places[:, BEGIN], blocks.places[:, END]

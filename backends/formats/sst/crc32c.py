@@ -133,12 +133,7 @@ def _checksums(data, spans, tables, checksums):  # type: ignore[no-untyped-def]
 def masked_checksums(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return the checksums of parts of some bytes, masked as RocksDB stores them.
 
-    Parameters
-    ----------
-    data
-        The bytes.
-    spans
-        A line for each part: where it begins and ends in ``data``.
+    ``spans``: a line for each part: where it begins and ends in ``data``.
     """
     checksums = np.empty(len(spans), dtype=np.int64)
     _checksums(data, spans, TABLES, checksums)

@@ -56,30 +56,15 @@ _BASE_36: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 @dataclass
 class ErasedTable:
-    """A table without some entries. :meth:`write` writes it.
+    """A table without some entries. :meth:`write` writes it."""
 
-    Parameters
-    ----------
-    table
-        The table with all entries.
-    beginnings
-        The beginnings of the keys to leave out.
-    index
-        All blocks of the table.
-    changed
-        The entries that are left of the blocks that change, by the number of the block.
-    deletions
-        The range deletions that are left.
-    removed
-        The entries that are left out.
-    """
-
-    table: Table
-    beginnings: Beginnings
-    index: BlockList
+    table: Table  # the table with all entries
+    beginnings: Beginnings  # the beginnings of the keys to leave out
+    index: BlockList  # all blocks of the table
+    # the entries that are left of the blocks that change, by the number of the block
     changed: dict[int, list[Entry]] = field(default_factory=dict)
-    deletions: list[Entry] = field(default_factory=list)
-    removed: list[Entry] = field(default_factory=list)
+    deletions: list[Entry] = field(default_factory=list)  # the range deletions that are left
+    removed: list[Entry] = field(default_factory=list)  # the entries that are left out
 
     @property
     def is_empty(self) -> bool:
@@ -89,17 +74,9 @@ class ErasedTable:
     def write(self, write: Callable[[bytes | memoryview], object], number: int) -> TableFile:
         """Write the table.
 
-        Parameters
-        ----------
-        write
-            Appends bytes to the new file.
-        number
-            The number of the new file.
+        ``write``: appends bytes to the new file. ``number``: the number of the new file.
 
-        Returns
-        -------
-        TableFile
-            The record of the new file for the manifest.
+        Returns: the record of the new file for the manifest.
         """
         out = _Output(write, self.table.format.checksum)
         rows, keys = self.index.rows.copy(), [self.index.keys]
@@ -236,24 +213,7 @@ class ErasedTable:
 def without(table: Table, beginnings: Beginnings) -> ErasedTable | None:
     """Return a table without the entries of some keys.
 
-    Parameters
-    ----------
-    table
-        The table.
-    beginnings
-        The beginnings of the keys.
-
-    Returns
-    -------
-    ErasedTable | None
-        ``None`` if the table has no such entry, and no such key in its index, its range deletions and its bounds.
-
-    Raises
-    ------
-    UnsupportedFormatError
-        If a range deletion ends at such a key.
-    CorruptSnapshotError
-        If the table is damaged.
+    Returns: ``None`` if the table lacks such an entry, and such a key in its index, its range deletions and its bounds.
     """
     near = beginnings.between(table.smallest, table.largest)
     bounds = (bound for key, end in table.stored_deletions for bound in (key[: -k.TAG_BYTES], end))
@@ -336,14 +296,8 @@ _TIMESTAMP: Final = 8
 class ErasedKeys:
     """Keys to erase from the tables of a column family.
 
-    Parameters
-    ----------
-    markers
-        The beginnings of entries, from the key group to the key.
-    prefix
-        Bytes of the key group.
-    are_timers
-        Whether the entries are timers: the time is between the key group and the key. All entries of a table are read then.
+    ``markers``: the beginnings of entries, from the key group to the key. ``prefix``: bytes of the key group. ``are_timers``:
+    whether the entries are timers: the time is between the key group and the key. All entries of a table are read then.
     """
 
     def __init__(self, markers: Iterable[bytes], prefix: int, *, are_timers: bool) -> None:

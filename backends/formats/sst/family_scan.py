@@ -83,45 +83,20 @@ class _Room(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FamilyScan:
-    """A scan of a column family.
-
-    Parameters
-    ----------
-    files
-        The tables of the column family.
-    open_table
-        Opens a table.
-    prefix
-        Bytes of the key group in front of each key.
-    where
-        Operator, subtask, store and state, for messages.
-    threads
-        Threads that read ahead; ``None`` reads when bytes are needed.
-    keys
-        The keys to read; ``None`` reads all.
-    newest
-        Whether to read the newest entry of each key in the tables, also if it is a deletion, or if a range deletion covers it.
-        The key of such an entry ends with its tag.
-    """
+    """A scan of a column family."""
 
     files: Sequence[TableFile]
     open_table: OpenTable
-    prefix: int
-    where: str
-    threads: ThreadPoolExecutor | None = None
-    keys: KeySet | None = None
+    prefix: int  # bytes of the key group in front of each key
+    where: str  # operator, subtask, store and state, for messages
+    threads: ThreadPoolExecutor | None = None  # threads that read ahead; ``None`` reads when bytes are needed
+    keys: KeySet | None = None  # the keys to read; ``None`` reads all
+    # whether to read the newest entry of each key in the tables, also if it is a deletion, or if a range deletion covers it. The
+    # key of such an entry ends with its tag.
     newest: bool = False
 
     def blocks(self, lower: bytes, upper: bytes) -> Iterator[tuple[Bytes, Numbers]]:
-        """Yield the entries from ``lower`` to before ``upper``: bytes, and entries in the form of :mod:`framing`.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If a table is damaged.
-        UnsupportedFormatError
-            If a table has an unsupported feature.
-        """
+        """Yield the entries from ``lower`` to before ``upper``: bytes, and entries in the form of :mod:`framing`."""
         files, choose = self.files, None
         if self.keys is not None:
             files, choose = self.keys.files(files), self.keys.blocks

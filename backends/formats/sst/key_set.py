@@ -28,10 +28,7 @@ def behind(beginning: bytes) -> bytes:
 class Beginnings:
     """Beginnings of keys in order. None of them begins with another one.
 
-    Parameters
-    ----------
-    given
-        The beginnings, in any order. Those that begin with another one are left out.
+    ``given``: the beginnings, in any order. Those that begin with another one are left out.
     """
 
     def __init__(self, beginnings: Iterable[bytes]) -> None:
@@ -47,7 +44,7 @@ class Beginnings:
         return iter(self._all)
 
     def covering(self, key: bytes) -> bytes | None:
-        """Return the beginning that a key begins with; ``None`` if there is none."""
+        """Return the beginning that a key begins with; ``None`` without such a beginning."""
         # The beginnings of a key and the key enclose only keys with the same beginning
         place = bisect_right(self._all, key) - 1
         return self._all[place] if place >= 0 and key.startswith(self._all[place]) else None
@@ -145,31 +142,16 @@ def _mark_entries(keys, bounds, data, entries, prefix, marks):  # type: ignore[n
 
 @dataclass(frozen=True, slots=True)
 class KeySet:
-    """Distinct keys of a column family, with their key groups, in ascending order.
-
-    Attributes
-    ----------
-    data
-        Bytes of the keys.
-    bounds
-        Start and end of each key in ``data``.
-    """
+    """Distinct keys of a column family, with their key groups, in ascending order."""
 
     data: Bytes
-    bounds: Numbers
+    bounds: Numbers  # start and end of each key in ``data``
 
     @classmethod
     def of(cls, data: Bytes, entries: Numbers, prefix: int, tail: int) -> Self:
         """Return the keys of entries in the form of :mod:`framing`, in the order of their keys.
 
-        Parameters
-        ----------
-        data, entries
-            The entries.
-        prefix
-            Bytes of the key group in front of each key.
-        tail
-            Bytes behind each key that do not belong to it.
+        ``prefix``: bytes of the key group in front of each key. ``tail``: bytes behind each key that do not belong to it.
         """
         size = int((entries[:, KEY_END] - entries[:, KEY]).sum()) + len(entries) * (prefix - tail)
         keys, bounds = np.empty(size + SLACK, dtype=np.uint8), np.empty((len(entries), 2), dtype=np.int64)

@@ -53,31 +53,17 @@ _MUST_BE_KNOWN: Final = 1 << 6
 class TableFile:
     """A file of a column family.
 
-    Attributes
-    ----------
-    level
-        Level of the file; entries of lower levels are newer.
-    number
-        Number of the file; the name is derived from it.
-    size
-        Length of the file in bytes.
-    smallest, largest
-        The first and the last internal key.
-    sequences
-        The smallest and the largest sequence number of the entries.
-    details
-        Other properties: bytes by tag.
-    last_sequence
-        The last sequence number of the store, as its manifest records it; entries can't have larger ones.
+    ``smallest`` and ``largest``: the first and the last internal key.
     """
 
-    level: int
-    number: int
-    size: int
+    level: int  # level of the file; entries of lower levels are newer
+    number: int  # number of the file; the name is derived from it
+    size: int  # length of the file in bytes
     smallest: bytes
     largest: bytes
-    sequences: tuple[int, int]
-    details: tuple[tuple[int, bytes], ...] = ()
+    sequences: tuple[int, int]  # the smallest and the largest sequence number of the entries
+    details: tuple[tuple[int, bytes], ...] = ()  # other properties: bytes by tag
+    # the last sequence number of the store, as its manifest records it; entries can't have larger ones
     last_sequence: int = field(default=MOST_SEQUENCE, compare=False)
 
     @property
@@ -119,15 +105,11 @@ class Family:
 class Manifest:
     """Content of a manifest.
 
-    Attributes
-    ----------
-    families
-        The column families by their ids.
-    next_file, last_sequence, largest_family
-        The number of the next file, the last sequence number, and the largest id of a column family, including dropped ones.
+    ``next_file``, ``last_sequence`` and ``largest_family``: the number of the next file, the last sequence number, and the
+    largest id of a column family, including dropped ones.
     """
 
-    families: Mapping[int, Family] = field(default_factory=dict)
+    families: Mapping[int, Family] = field(default_factory=dict)  # the column families by their ids
     next_file: int = 2
     last_sequence: int = 0
     largest_family: int = 0
@@ -178,19 +160,7 @@ class Manifest:
 def read_manifest(data: bytes | memoryview, context: str) -> Manifest:
     """Read a manifest.
 
-    Parameters
-    ----------
-    data
-        The file.
-    context
-        The file, for messages.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        If the manifest is damaged.
-    UnsupportedFormatError
-        If the store has blob files or unknown properties.
+    ``data``: the file. ``context``: the file, for messages.
     """
     reading = _Reading(context)
     for record in _records(np.frombuffer(data, dtype=np.uint8), context):
@@ -374,13 +344,7 @@ def _append(log: bytearray, record: bytes) -> None:
 
 
 class _Bytes:
-    """Position in an edit.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        From each method, if the edit ends early.
-    """
+    """Position in an edit."""
 
     def __init__(self, data: bytes, context: str) -> None:
         self._data = data

@@ -39,17 +39,7 @@ def read_varint(data: bytes) -> int:
 def block_entries(content: bytes, context: str) -> Iterator[tuple[bytes, bytes]]:
     """Yield the entries of a block: keys and values.
 
-    Parameters
-    ----------
-    content
-        The decompressed block.
-    context
-        The table, for messages.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        If the block is damaged.
+    ``content``: the decompressed block. ``context``: the table, for messages.
     """
     end, at, key = _entries_end(content, context), 0, b""
     restarts = _restarts(content, end)
@@ -105,12 +95,7 @@ def _damaged(context: str) -> CorruptSnapshotError:
 def entries_block(entries: Iterable[tuple[bytes, bytes]], interval: int = 1) -> bytes:
     """Return a block of entries.
 
-    Parameters
-    ----------
-    entries
-        Keys and values, in the order of the keys.
-    interval
-        The number of entries from one restart to the next.
+    ``entries``: keys and values, in the order of the keys. ``interval``: the number of entries from one restart to the next.
     """
     out, restarts, before = bytearray(), [0], b""
     for number, (key, value) in enumerate(entries):

@@ -68,28 +68,8 @@ def _disjoint(files: Iterable[TableFile]) -> list[list[TableFile]]:
 class TableScan:
     """A position in a table that is read from front to back.
 
-    Parameters
-    ----------
-    table
-        The table.
-    lower, upper
-        The bounds of the keys.
-    threads
-        Threads that read ahead.
-    choose
-        Chooses the blocks to read; ``None`` reads all.
-
-    Attributes
-    ----------
-    blocks
-        The blocks to read.
-    has_all_blocks
-        Whether these are all blocks between the bounds.
-
-    Raises
-    ------
-    CorruptSnapshotError
-        If the table does not have blocks between the bounds, but its first key in the manifest is between them.
+    ``lower`` and ``upper``: the bounds of the keys. ``threads``: threads that read ahead. ``choose``: chooses the blocks to read;
+    ``None`` reads all. ``has_all_blocks``: whether these are all blocks between the bounds.
     """
 
     def __init__(
@@ -142,21 +122,14 @@ class TableScan:
 class Piece:
     """Blocks of a table that a round decodes.
 
-    Attributes
-    ----------
-    scan, first, behind
-        The table, the first block, and the one after the last.
-    bounded_from
-        The first block that may have keys from the end of the round on.
-    raw
-        The bytes of the blocks; ``None`` without blocks.
+    ``scan``, ``first`` and ``behind``: the table, the first block, and the one after the last.
     """
 
     scan: TableScan
     first: int
     behind: int
-    bounded_from: int
-    raw: RawBlocks | None
+    bounded_from: int  # the first block that may have keys from the end of the round on
+    raw: RawBlocks | None  # the bytes of the blocks; ``None`` without blocks
 
     @property
     def separators(self) -> tuple[Bytes, Numbers]:
@@ -176,18 +149,8 @@ class Piece:
 class RunScan:
     """A position in a run that is read from front to back.
 
-    Parameters
-    ----------
-    files
-        The tables of the run.
-    open_table
-        Opens a table.
-    lower, upper
-        The bounds of the keys.
-    threads
-        Threads that read ahead.
-    choose
-        Chooses the blocks to read; ``None`` reads all.
+    ``files``: the tables of the run. ``lower`` and ``upper``: the bounds of the keys. ``threads``: threads that read ahead.
+    ``choose``: chooses the blocks to read; ``None`` reads all.
     """
 
     def __init__(
@@ -245,16 +208,7 @@ class RunScan:
 class ReadAhead:
     """Reads of a file whose ranges begin in ascending order.
 
-    Parameters
-    ----------
-    stream
-        The file.
-    end
-        End of the last read.
-    ahead
-        Bytes to fetch ahead.
-    threads
-        The threads that fetch; ``None`` reads on demand.
+    ``end``: end of the last read. ``ahead``: bytes to fetch ahead. ``threads``: the threads that fetch; ``None`` reads on demand.
     """
 
     def __init__(self, stream: StateStream, end: int, ahead: int, threads: ThreadPoolExecutor | None) -> None:

@@ -57,18 +57,10 @@ _MERGE_OPERATORS: Final = frozenset({b"StringAppendTESTOperator", b"StringAppend
 
 @dataclass(frozen=True, slots=True)
 class BlockList:
-    """Blocks of a table, in order.
+    """Blocks of a table, in order."""
 
-    Attributes
-    ----------
-    keys
-        Bytes of the separators.
-    rows
-        A row for each block: start and end of its separator in ``keys``, its offset and size.
-    """
-
-    keys: Bytes
-    rows: Numbers
+    keys: Bytes  # bytes of the separators
+    rows: Numbers  # a row for each block: start and end of its separator in ``keys``, its offset and size
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -91,12 +83,7 @@ def padded(key: bytes) -> Bytes:
 class Bound:
     """A key that bounds a part of a store.
 
-    Attributes
-    ----------
-    key
-        The key.
-    padded, size
-        The key as an array with additional space for kernels, and its length.
+    ``padded`` and ``size``: the key as an array with additional space for kernels, and its length.
     """
 
     __slots__ = ("key", "padded", "size")
@@ -186,11 +173,6 @@ class Table:
 
         RocksDB does not see entries behind the last sequence number of the store. It relies on the order of levels: entries of
         lower levels are newer.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If one is behind the last sequence number of the store, or is not one of those that the manifest has for the table.
         """
         first, last = self.file.sequences if self.file.sequences != (0, 0) else (0, MOST_SEQUENCE)
         last = min(last, self.file.last_sequence)
@@ -246,11 +228,6 @@ class Table:
 
         Each separator has to be between two separators of partitions. In the first partition, no separator may precede the
         first key of the table: a read skips the blocks whose separators precede its keys.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If a separator is not.
         """
         content = self._block((int(parts.rows[part, 2]), int(parts.rows[part, 3])))
         whole = self._listed(*content, b"", None)
@@ -299,15 +276,7 @@ class Table:
     def verify(self) -> int:
         """Verify the checksums of all blocks: of entries, the index, filters and properties.
 
-        Returns
-        -------
-        int
-            The number of blocks; 0 if the table does not have checksums.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If a checksum is wrong; the message has the offset of the first block with a wrong one.
+        Returns: the number of blocks; 0 if the table does not have checksums.
         """
         if self.format.checksum == k.NO_CHECKSUM:
             return 0
@@ -347,13 +316,7 @@ class Table:
         return dict(self._sorted(handle, "properties"))
 
     def _sorted(self, handle: tuple[int, int], title: str) -> list[tuple[bytes, bytes]]:
-        """Return the entries of a block of metadata, which RocksDB looks up by binary search.
-
-        Raises
-        ------
-        CorruptSnapshotError
-            If they are not in order.
-        """
+        """Return the entries of a block of metadata, which RocksDB looks up by binary search."""
         entries = list(block_entries(self.plain_block(handle), self.where))
         if any(key >= next_key for (key, _), (next_key, _) in pairwise(entries)):
             raise CorruptSnapshotError(f"{self.where}: its {title} are not in order")

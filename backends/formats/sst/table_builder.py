@@ -40,20 +40,13 @@ def tag(sequence: int, kind: int) -> int:
 class Entries:
     """Entries in the order of their keys.
 
-    Parameters
-    ----------
-    data, spans
-        A line for each entry: where its key begins and ends in ``data``, and where its value does.
-    order
-        The lines in the order of the keys.
-    tags
-        The tags of the entries in this order, or one for all.
+    ``data`` and ``spans``: a line for each entry: where its key begins and ends in ``data``, and where its value does.
     """
 
     data: Bytes
     spans: Numbers
-    order: Numbers
-    tags: Numbers
+    order: Numbers  # the lines in the order of the keys
+    tags: Numbers  # the tags of the entries in this order, or one for all
 
     def __len__(self) -> int:
         return len(self.order)
@@ -67,14 +60,8 @@ class Entries:
 class TableBuilder:
     """A table that is written.
 
-    Parameters
-    ----------
-    write
-        Appends bytes to the file.
-    number
-        The number of the file.
-    family
-        The id and the name of the column family.
+    ``write``: appends bytes to the file. ``number``: the number of the file. ``family``: the id and the name of the column
+    family.
     """
 
     def __init__(self, write: Callable[[bytes | memoryview], object], number: int, family: tuple[int, str]) -> None:
@@ -104,10 +91,7 @@ class TableBuilder:
     def add(self, entries: Entries, first: int = 0, stop: int | None = None) -> None:
         """Add entries, whose keys follow the keys of earlier calls.
 
-        Parameters
-        ----------
-        entries, first, stop
-            The entries, the first one to add, and the one behind the last.
+        ``entries``, ``first`` and ``stop``: the entries, the first one to add, and the one behind the last.
         """
         stop = len(entries) if stop is None else stop
         if first == stop:
@@ -137,15 +121,9 @@ class TableBuilder:
     def close(self, level: int, epoch: int) -> TableFile:
         """Complete the table.
 
-        Parameters
-        ----------
-        level, epoch
-            The level of the file, and its position in the order of files.
+        ``level`` and ``epoch``: the level of the file, and its position in the order of files.
 
-        Returns
-        -------
-        TableFile
-            The record of the file for the manifest.
+        Returns: the record of the file for the manifest.
         """
         if self._numbers[w.ENTRIES]:
             self._make_room(0, 0)

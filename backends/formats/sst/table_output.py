@@ -21,12 +21,7 @@ _MOST_OF_ENTRY: Final = 32
 class TableOutput:
     """A table that is written: blocks and their places.
 
-    Parameters
-    ----------
-    write
-        Appends bytes to the file.
-    checksum
-        The kind of checksums.
+    ``write``: appends bytes to the file. ``checksum``: the kind of checksums.
     """
 
     def __init__(self, write: Callable[[bytes | memoryview], object], checksum: int) -> None:

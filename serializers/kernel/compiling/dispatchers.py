@@ -37,12 +37,7 @@ _DIGEST: Final = hashlib.sha256().digest_size
 class KernelCache(NullCache):  # type: ignore[misc]
     """The compiled variants of one function, in the form of Numba's caches.
 
-    Parameters
-    ----------
-    function
-        The function.
-    stamp
-        The digest of its content.
+    ``stamp``: the digest of its content.
     """
 
     def __init__(self, function: Callable[..., Any], stamp: str) -> None:

@@ -28,15 +28,8 @@ ASCII_STORE: Final = 8
 class Arena:
     """The memory of one batch: all columns' regions, the table of their positions for the kernel, and Arrow views of them.
 
-    Parameters
-    ----------
-    tree
-        The columns.
-    rows
-        Capacity in rows.
-    slots, text
-        Capacity per column, in slots (for elements of lists) and bytes of text. The numbers are not limited here: the caller
-        has compared :func:`estimate_bytes` of them with its limit.
+    ``rows``: capacity in rows. ``slots`` and ``text``: capacity per column, in slots (for elements of lists) and bytes of text.
+    The numbers are not limited here: the caller has compared :func:`estimate_bytes` of them with its limit.
     """
 
     def __init__(self, tree: ColumnTree, rows: int, slots: Sequence[int], text: Sequence[int]) -> None:

@@ -52,14 +52,8 @@ class ColumnDecoder:
     Call :meth:`entries` or :meth:`rows` any number of times (each yields the batches that became full), then
     :meth:`finish` for the last one.
 
-    Parameters
-    ----------
-    program
-        The program of one kind of row.
-    batch_rows, batch_bytes
-        Upper bounds of a batch; a single row larger than ``batch_bytes`` is a batch by itself.
-    memory_limit
-        Upper bound of the memory of a batch and of a single row.
+    ``program``: the program of one kind of row. ``batch_rows`` and ``batch_bytes``: upper bounds of a batch; a single row larger
+    than ``batch_bytes`` is a batch by itself. ``memory_limit``: upper bound of the memory of a batch and of a single row.
     """
 
     def __init__(

@@ -33,14 +33,9 @@ class DecodeProgram(Program):
 class DecodeBuilder(ProgramBuilder):
     """Collects the instructions of one kind of row.
 
-    Parameters
-    ----------
-    schema
-        The columns that a row fills. With an empty schema the program only steps over its input.
-    options
-        How values are represented.
-    whole
-        The columns with all fields of the serializers, if ``schema`` lacks some; the missing ones are skipped.
+    ``schema``: the columns that a row fills. With an empty schema the program only steps over its input. ``options``: how values
+    are represented. ``whole``: the columns with all fields of the serializers, if ``schema`` lacks some; the missing ones are
+    skipped.
     """
 
     direction = "decode"

@@ -48,7 +48,7 @@ def put_code_point(arena, out, code):  # type: ignore[no-untyped-def]
 def put_units(buf, pos, end, units, arena, out):  # type: ignore[no-untyped-def]
     """Put ``units`` UTF-16 code units, each a varint (Flink's ``StringValue``), as UTF-8: at most three bytes a unit.
 
-    A surrogate without its partner has no UTF-8 form and becomes U+FFFD. Returns the input position after the text,
+    A surrogate without its partner becomes U+FFFD. Returns the input position after the text,
     or -1 where it ends too early or a unit does not fit 16 bits, and the output offset.
     """
     high = 0

@@ -46,20 +46,9 @@ def match_fields(
 ) -> dict[str, int]:
     """Return the position in a struct of each field that a type expects; optional fields may be missing.
 
-    Parameters
-    ----------
-    given, expected
-        Names of the fields of the struct, and of the type.
-    context
-        The column or value, for messages.
-    groups
-        More optional fields, each with its groups. A group is the fields of a subclass: a struct has all of them or none.
-
-    Raises
-    ------
-    InvalidRowError
-        If names and positions do not settle it; the message shows both lists. If an optional field is there, and another one of
-        each of its groups is not.
+    ``given`` and ``expected``: names of the fields of the struct, and of the type. ``context``: the column or value, for
+    messages. ``groups``: more optional fields, each with its groups. A group is the fields of a subclass: a struct has all of
+    them or none.
     """
     optional = [n for n in expected if n in OPTIONAL_FIELDS or n in groups]
     required = [n for n in expected if n not in optional]
@@ -91,11 +80,6 @@ def fields_in_order(value: Any, expected: Sequence[str], context: str) -> Sequen
     """Return the fields of a mapping, a list or a tuple in the order of a type's fields; optional ones may be missing.
 
     Text and sets do not count as lists of fields, although they can be iterated over.
-
-    Raises
-    ------
-    InvalidRowError
-        As for :func:`match_fields`, or if the value is neither.
     """
     if not isinstance(value, Mapping):
         first = 1 if OPTIONAL_FIELDS.intersection(expected[:1]) else 0
@@ -138,19 +122,8 @@ def bind(serializer: Codec, column_type: pa.DataType, path: str, *, as_key: bool
 
     It is ``serializer.arrow_type``, except for dates and times as text.
 
-    Parameters
-    ----------
-    serializer
-        How values are written.
-    given, path
-        The column's type, and its name for messages.
-    as_key
-        Whether values identify stored entries, such as keys to look up, to update or to delete.
-
-    Raises
-    ------
-    InvalidRowError
-        If such a column can't hold values of the serializer; the message names both types and the cast to write.
+    ``serializer``: how values are written. ``given`` and ``path``: the column's type, and its name for messages. ``as_key``:
+    whether values identify stored entries, such as keys to look up, to update or to delete.
     """
     target = serializer.arrow_type(WIDEST)
     try:
@@ -254,13 +227,7 @@ def _positions(column_type: pa.StructType, target: pa.StructType, path: str) -> 
 
 
 def lower(program: EncodeProgram, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Convert the columns of a batch to the types that a program reads.
-
-    Raises
-    ------
-    InvalidRowError
-        If a value does not fit its type; the message names row and column.
-    """
+    """Convert the columns of a batch to the types that a program reads."""
     arrays = []
     for column in program.columns.roots:
         array = batch.column(batch.schema.get_field_index(column.name))
@@ -269,13 +236,7 @@ def lower(program: EncodeProgram, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def conform(serializer: Codec, array: pa.Array, path: str, *, as_key: bool = False) -> pa.Array:
-    """Convert one column to the type that :func:`bind` returns for a serializer.
-
-    Raises
-    ------
-    InvalidRowError
-        If a value does not fit.
-    """
+    """Convert one column to the type that :func:`bind` returns for a serializer."""
     tree = ColumnTree(pa.schema([(path, bind(serializer, array.type, path, as_key=as_key))]))
     return _lower(None, tree.roots[0], array, path, np.ones(len(array), dtype=np.bool_), _itself)
 

@@ -106,10 +106,8 @@ def _is_wider(source: pa.DataType, target: pa.DataType) -> bool:
 def convert(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, int, str]:
     """Convert the values of a column exactly.
 
-    Returns
-    -------
-    tuple
-        The new column, -1 and an empty text; or the old column, the first slot with a value that does not fit, and the reason.
+    Returns: the new column, -1 and an empty text; or the old column, the first slot with a value that does not fit, and the
+    reason.
     """
     if pa.types.is_floating(target) and not pa.types.is_float16(array.type):
         return _to_floating(array, target)

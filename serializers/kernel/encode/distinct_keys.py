@@ -41,23 +41,9 @@ def distinct_values(serializer: Codec, *, of_set: bool = False) -> Distinct:
 def check_distinct_values(distinct: Distinct, values: pa.Array, lengths: Codes, inside: Mask, path: str, row_of: Rows) -> None:
     """Refuse maps whose keys, or sets whose elements, are the same in Java though their columns differ.
 
-    Parameters
-    ----------
-    distinct
-        The comparison.
-    values
-        The keys or elements of all maps or sets, in the type that the kernel reads; as bytes where they are written in Python.
-    lengths
-        The size of each map or set.
-    inside
-        Which of the keys or elements are reachable.
-    path, row_of
-        The column, and the row of each key or element, for the message.
-
-    Raises
-    ------
-    InvalidRowError
-        If there are such; the message names row, column and value.
+    ``distinct``: the comparison. ``values``: the keys or elements of all maps or sets, in the type that the kernel reads; as
+    bytes where they are written in Python. ``lengths``: the size of each map or set. ``inside``: which of the keys or elements
+    are reachable. ``path`` and ``row_of``: the column, and the row of each key or element, for the message.
     """
     as_other = values.type != distinct.type
     if lengths.max(initial=0) <= 1 or not (as_other or distinct.of_set):
@@ -77,13 +63,7 @@ def holds_maps(type_: pa.DataType) -> bool:
 
 
 def check_map_keys(array: pa.Array, path: str) -> None:
-    """Refuse a column with a map that has a key twice, at any depth.
-
-    Raises
-    ------
-    InvalidRowError
-        If there is one; the message names row, column and key.
-    """
+    """Refuse a column with a map that has a key twice, at any depth."""
     if holds_maps(array.type):
         _check(array, path, np.ones(len(array), dtype=np.bool_), int)
 

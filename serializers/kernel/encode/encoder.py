@@ -47,12 +47,7 @@ class Encoded:
 class ColumnEncoder:
     """Writes the rows of record batches.
 
-    Parameters
-    ----------
-    program
-        The program of one kind of row.
-    context
-        Operator and state, for error messages.
+    ``program``: the program of one kind of row. ``context``: operator and state, for error messages.
     """
 
     def __init__(self, program: EncodeProgram, context: str = "") -> None:
@@ -69,17 +64,8 @@ class ColumnEncoder:
     ) -> Encoded:
         """Return the entries of a batch.
 
-        Parameters
-        ----------
-        batch
-            Rows with at least the program's columns.
-        key_groups
-            The key group of each row of the batch, for programs that write it.
-
-        Raises
-        ------
-        InvalidRowError
-            If a row can't be written; the message names it, its key, and the column.
+        ``batch``: rows with at least the program's columns. ``key_groups``: the key group of each row of the batch, for programs
+        that write it.
         """
         p = self._program
         if key_groups is None:
@@ -176,16 +162,8 @@ def describe_row(batch: pa.RecordBatch, row: int) -> list[str]:
 def encode_column(serializer: Codec, values: pa.Array, options: EncodeOptions | None = None, *, as_keys: bool = False) -> Encoded:
     """Encode a column with one entry for each value.
 
-    Parameters
-    ----------
-    serializer
-        How values are written.
-    values
-        A column of a type that the serializer's values fit in.
-    options
-        What the column does not hold.
-    as_keys
-        In the form that keys of keyed state have.
+    ``serializer``: how values are written. ``values``: a column of a type that the serializer's values fit in. ``options``: what
+    the column does not hold. ``as_keys``: in the form that keys of keyed state have.
     """
     builder = EncodeBuilder(pa.schema([("value", bind(serializer, values.type, "value"))]), options)
     with builder.field("value"):

@@ -35,14 +35,8 @@ def level_of(column: Column) -> int:
 class InputArena:
     """The memory of one batch to encode.
 
-    Parameters
-    ----------
-    tree
-        The columns of the program.
-    batch
-        Columns of exactly those types, in that order.
-    numbers
-        For the columns, by number, with digits of numbers of any size: whether these are whole.
+    ``tree``: the columns of the program. ``batch``: columns of exactly those types, in that order. ``numbers``: for the columns,
+    by number, with digits of numbers of any size: whether these are whole.
     """
 
     def __init__(self, tree: ColumnTree, batch: pa.RecordBatch, numbers: Mapping[int, bool]) -> None:

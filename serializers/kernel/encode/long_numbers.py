@@ -27,12 +27,7 @@ def without_long_numbers(offsets: Offsets, text: Bytes, *, whole: bool) -> tuple
 
     A text that is not a number, or too large for the type, does not change; the kernel refuses it.
 
-    Parameters
-    ----------
-    offsets, text
-        Where the texts begin and end, and their bytes.
-    whole
-        Whether the numbers are whole.
+    ``offsets`` and ``text``: where the texts begin and end, and their bytes.
     """
     if not (np.diff(offsets) > LONG_TEXT).any():
         return offsets, text

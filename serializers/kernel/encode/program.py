@@ -29,15 +29,9 @@ Bytes = bytes  # which is a method of the builder, too
 
 @dataclass(frozen=True, slots=True)
 class EncodeOptions:
-    """Options that columns do not hold.
+    """Options that columns do not hold."""
 
-    Parameters
-    ----------
-    last_access
-        Milliseconds since 1970: the time of last access of values with TTL, if no column has it.
-    """
-
-    last_access: int = 0
+    last_access: int = 0  # milliseconds since 1970: the time of last access of values with TTL, if no column has it
 
 
 class ColumnLimit(Protocol):
@@ -82,14 +76,9 @@ class EncodeProgram(Program):
 class EncodeBuilder(ProgramBuilder):
     """Collects the instructions that write one kind of row.
 
-    Parameters
-    ----------
-    schema
-        The columns of the input, of types that :func:`~state_processor.serializers.kernel.encode.conversion.bind` gave.
-    options
-        Options that columns do not hold.
-    last_access
-        The timestamp column with the time of the last access of values with TTL; it is optional.
+    ``schema``: the columns of the input, of types that :func:`~state_processor.serializers.kernel.encode.conversion.bind` gave.
+    ``options``: options that columns do not hold. ``last_access``: the timestamp column with the time of the last access of
+    values with TTL; it is optional.
     """
 
     direction = "encode"
