@@ -6,53 +6,23 @@
 from __future__ import annotations
 
 import sys
-import tempfile
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import state_processor as sp
-from state_processor.types.answers import Answer
-from tests.interop import flink, flink_jars
+from tests.interop import flink
 from tests.interop.job_pair_tables import ALL_PAIRS, NEW_CLASSES, OLD_CLASSES, PACKAGE, Operator, Pair, without_uids
-
-VERSIONS = ("1.20.5", "2.3.0")
-UPGRADE = "1.20.5 to 2.3.0"
-"""The old job runs in one version of Flink, the new job in the other one."""
-BACKENDS = ("hashmap", "rocksdb")
+from tests.interop.pair_campaign import Result, run, versions_of
 
 
-@dataclass(frozen=True)
-class Result:
-    """The report of the check, the error of Flink, and the entries before and after."""
-
-    pair: str
-    version: str
-    backend: str
-    report: sp.JobReport
-    error: str | None
-    before: Mapping[tuple[str, str], list[Any]]
-    after: Mapping[tuple[str, str], list[Any]]
-
-    @property
-    def outcome(self) -> str:
-        """What Flink did."""
-        if self.error is not None:
-            return "refused"
-        lost = any(not _contains(self.after.get(place, []), entries) for place, entries in self.before.items())
-        return "other values" if lost else "same values"
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the answer of the check is true. An answer that something could not be checked is."""
-        return self.report.answer is Answer.UNCHECKED or self.report.restores == (self.outcome == "same values")
-
-    def __str__(self) -> str:
-        happened = self.outcome if self.error is None else "refused: " + self.error.strip().splitlines()[-1][:150]
-        said = "; ".join(f"{row['outcome']} ({row['reason']})" for row in self.report.rows() if row["reason"]) or "restores"
-        return f"{'' if self.agrees else 'WRONG '}{self.version} {self.backend}, {self.pair}: {said[:300]} | {happened}"
+def _outcome(answer: Mapping[str, Any], before: Mapping[tuple[str, str], list[Any]]) -> str:
+    """Return what Flink did."""
+    if "error" in answer:
+        return "refused"
+    after = _entries(answer["operators"])
+    is_same = all(_contains(after.get(place, []), entries) for place, entries in before.items())
+    return "same values" if is_same else "other values"
 
 
 def _contains(after: Any, before: Any) -> bool:
@@ -71,13 +41,12 @@ def _entries(operators: Sequence[Operator]) -> dict[tuple[str, str], list[Any]]:
 
 
 def results(pairs: Sequence[Pair], version: str, backends: Sequence[str], directory: Path) -> Iterator[Result]:
-    """Yield the results of pairs with a version of Flink, or with :data:`UPGRADE`.
+    """Yield the results of pairs with a version of Flink, or with :data:`~tests.interop.pair_campaign.UPGRADE`.
 
     The classes of old and new jobs are in a JVM each.
     """
-    old_version, new_version = version.split(" to ") if version == UPGRADE else (version, version)
+    versions = old_version, new_version = versions_of(version)
     sources = [{name: f"package {PACKAGE};\n{text}" for name, text in texts.items()} for texts in (OLD_CLASSES, NEW_CLASSES)]
-    versions = (old_version, new_version)
     old, new = ([flink.generated_classes(one, PACKAGE, texts)] for one, texts in zip(versions, sources, strict=True))
     cases = [(pair, backend) for pair in pairs for backend in _backends_of(pair, backends, versions)]
 
@@ -113,8 +82,7 @@ def results(pairs: Sequence[Pair], version: str, backends: Sequence[str], direct
         registered = {(one["uid"], found["name"]) for one in pair.new for found in one["states"]}
         is_empty = any(one.get("anonymous") and not one["states"] for one in pair.new)
         before = {place: found for place, found in _entries(pair.old).items() if is_empty or place in registered or pair.loses}
-        after = _entries(answer.get("operators", ()))
-        yield Result(pair.name, version, backend, report, answer.get("error"), before, after)
+        yield Result(pair.name, version, backend, report, _outcome(answer, before), answer.get("error", ""))
 
 
 def _backends_of(pair: Pair, backends: Sequence[str], versions: Sequence[str]) -> Sequence[str]:
@@ -142,25 +110,5 @@ def _path(answer: Mapping[str, Any]) -> str:
     return str(path)
 
 
-def main(words: Sequence[str]) -> int:
-    """Try the pairs whose names contain one of the words, or all, and return the number of disagreements."""
-    table: Counter[tuple[str, str]] = Counter()
-    every = (*ALL_PAIRS, *without_uids(ALL_PAIRS))
-    chosen = [pair for pair in every if not words or any(word in pair.name for word in words)]
-    wrong = total = 0
-    flink_jars.CACHE.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="pairs-", dir=flink_jars.CACHE) as directory:
-        for version in (*VERSIONS, UPGRADE):
-            for result in results(chosen, version, BACKENDS, Path(directory)):
-                print(result, flush=True)
-                total += 1
-                wrong += not result.agrees
-                table[str(result.report.answer), result.outcome] += 1
-    for (answer, outcome), count in sorted(table.items()):
-        print(f"{answer} | {outcome} | {count}")
-    print(f"{total - wrong} of {total} agree")
-    return wrong
-
-
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(run((*ALL_PAIRS, *without_uids(ALL_PAIRS)), results, sys.argv[1:]))

@@ -6,21 +6,16 @@
 from __future__ import annotations
 
 import sys
-import tempfile
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import state_processor as sp
-from state_processor.types.answers import Answer
-from tests.interop import flink, flink_jars, sql_queries
+from tests.interop import flink, sql_queries
+from tests.interop.pair_campaign import Result, run, versions_of
 from tests.interop.sql_queries import TWO_PHASES, Query
 
-VERSIONS = ("1.20.5", "2.3.0")
-UPGRADE = "1.20.5 to 2.3.0"
-"""The old query runs in one version of Flink, the new query in the other one."""
 _NAMES = "abcdefg"
 _TTL = {"table.exec.state.ttl": "1 d"}
 _OPTIONS = {"table.plan.compile.catalog-objects": "ALL"}
@@ -145,36 +140,17 @@ QUERY_PAIRS = (
 """The first six are tried by the tests."""
 
 
-@dataclass(frozen=True)
-class Result:
-    """The report of the check, and what Flink did: it refused the savepoint, or has the values of the new query or other ones."""
-
-    pair: str
-    version: str
-    report: sp.JobReport
-    without_old_plan: sp.JobReport
-    outcome: str
-    error: str = ""
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the answer of the check is true. Without the old plan, it is never a success."""
-        if self.without_old_plan.answer is Answer.YES:
-            return False
-        return self.report.answer is Answer.UNCHECKED or self.report.restores == (self.outcome == "same values")
-
-    def __str__(self) -> str:
-        said = "; ".join(f"{row['outcome']} ({row['reason']})" for row in self.report.rows() if row["reason"]) or "restores"
-        happened = f"{self.outcome} {self.error.strip().splitlines()[-1][:150] if self.error else ''}"
-        return f"{'' if self.agrees else 'WRONG '}{self.version}, {self.pair}: {self.report.answer}: {said[:400]} | {happened}"
-
-
-def results(pairs: Sequence[QueryPair], version: str, directory: Path, backend: str = "hashmap") -> Iterator[Result]:
-    """Yield the results of pairs with a version of Flink, or with :data:`UPGRADE`.
+def results(pairs: Sequence[QueryPair], version: str, backends: Sequence[str], directory: Path) -> Iterator[Result]:
+    """Yield the results of pairs with a version of Flink, or with :data:`~tests.interop.pair_campaign.UPGRADE`.
 
     The new query also runs without the savepoint. If it has other entries then, it would not have come to those of the old query.
     """
-    old_version, new_version = version.split(" to ") if version == UPGRADE else (version, version)
+    for backend in backends:
+        yield from _results(pairs, version, backend, directory / backend)
+
+
+def _results(pairs: Sequence[QueryPair], version: str, backend: str, directory: Path) -> Iterator[Result]:
+    old_version, new_version = versions_of(version)
     files, plans = directory / "files", directory / "plans"
     plans.mkdir(parents=True)
     sql_queries.write_lines(files, "1", sql_queries.FIRST)
@@ -183,7 +159,7 @@ def results(pairs: Sequence[QueryPair], version: str, directory: Path, backend: 
         query = pairs[place].old if which == "old" else pairs[place].new
         return sql_queries.request(query, files, plans / f"{which}-{place}.json", backend=backend, **where)
 
-    def run(version: str, requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    def answers(version: str, requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         return flink.plans(version, requests, sql_queries.AT_ONCE)
 
     places = range(len(pairs))
@@ -191,17 +167,17 @@ def results(pairs: Sequence[QueryPair], version: str, directory: Path, backend: 
         sql_queries.answered(old_version, [request("old", place)])
         sql_queries.answered(new_version, [request("new", place)])
     to = str(directory / "savepoints")
-    before = run(old_version, [request("old", place, to=to, text=pairs[place].is_text) for place in places])
-    alone = run(new_version, [request("new", place, to=to) for place in places])
+    before = answers(old_version, [request("old", place, to=to, text=pairs[place].is_text) for place in places])
+    alone = answers(new_version, [request("new", place, to=to) for place in places])
     paths = [_path(answer) for answer in before]
-    after = run(new_version, [request("new", place, to=to, origin=paths[place]) for place in places])
+    after = answers(new_version, [request("new", place, to=to, origin=paths[place]) for place in places])
     for place, pair in enumerate(pairs):
         old_plan, new_plan = (plans / f"{which}-{place}.json" for which in ("old", "new"))
         report = sp.check_job(paths[place], new_plan, plan=old_plan, flink=new_version, backend=backend)  # type: ignore[arg-type]
         without = sp.check_job(paths[place], new_plan, flink=new_version, backend=backend)  # type: ignore[arg-type]
         error = after[place].get("error", "")
         outcome = "refused" if error else _compared(paths[place], _path(alone[place]), _path(after[place]))
-        yield Result(pair.name, version, report, without, outcome, error)
+        yield Result(pair.name, version, backend, report, outcome, error, without)
 
 
 def _path(answer: Mapping[str, Any]) -> str:
@@ -228,23 +204,5 @@ def _entries(savepoint: str) -> dict[tuple[str, str], list[str]]:
     return found
 
 
-def main(words: Sequence[str]) -> int:
-    """Try the pairs whose names contain one of the words, or all, and return the number of disagreements."""
-    table: Counter[tuple[str, str]] = Counter()
-    chosen = [pair for pair in QUERY_PAIRS if not words or any(word in pair.name for word in words)]
-    wrong = 0
-    flink_jars.CACHE.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="pairs-", dir=flink_jars.CACHE) as directory:
-        for version in (*VERSIONS, UPGRADE):
-            for result in results(chosen, version, Path(directory, version.replace(" ", "-"))):
-                print(result, flush=True)
-                wrong += not result.agrees
-                table[str(result.report.answer), result.outcome] += 1
-    for (answer, outcome), count in sorted(table.items()):
-        print(f"{answer} | {outcome} | {count}")
-    print(f"{sum(table.values()) - wrong} of {sum(table.values())} agree")
-    return wrong
-
-
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(run(QUERY_PAIRS, results, sys.argv[1:]))

@@ -17,7 +17,8 @@ from tests.interop.job_pair_tables import (
     VALUE_PAIRS,
     without_uids,
 )
-from tests.interop.job_pairs import BACKENDS, UPGRADE, VERSIONS, results
+from tests.interop.job_pairs import results
+from tests.interop.pair_campaign import BACKENDS, UPGRADE, VERSIONS
 from tests.interop.selection import EVERY_CASE
 
 pytestmark = pytest.mark.interop

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from state_processor.types.answers import Answer
-from tests.interop.pipeline_pairs import ALL_PAIRS, BACKENDS, UPGRADE, VERSIONS, results, without_uids
+from tests.interop.pair_campaign import BACKENDS, UPGRADE, VERSIONS
+from tests.interop.pipeline_pairs import ALL_PAIRS, results, without_uids
 from tests.interop.selection import EVERY_CASE
 
 pytestmark = pytest.mark.interop
@@ -20,7 +21,7 @@ def test_verdicts_on_pipelines(version: str, tmp_path: Path) -> None:
     """The new pipeline has all results of the old one if the check says so."""
     pairs = [*ALL_PAIRS, *without_uids(ALL_PAIRS)] if EVERY_CASE else [pair for pair in ALL_PAIRS if pair.name in SAMPLE]
     backends = BACKENDS if EVERY_CASE else BACKENDS[:1]
-    found = [result for backend in backends for result in results(pairs, version, backend, tmp_path / backend)]
+    found = list(results(pairs, version, backends, tmp_path))
     assert [str(result) for result in found if not result.agrees] == []
     assert {result.outcome for result in found} == {"same values", "other values", "refused"}
     assert {result.report.answer for result in found} == set(Answer)

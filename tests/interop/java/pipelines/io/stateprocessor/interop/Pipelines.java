@@ -30,6 +30,8 @@ import org.apache.flink.api.connector.sink2.StatefulSinkWriter;
 import org.apache.flink.api.connector.sink2.SupportsCommitter;
 import org.apache.flink.api.connector.sink2.SupportsWriterState;
 import org.apache.flink.api.connector.sink2.WriterInitContext;
+import org.apache.flink.api.connector.source.lib.NumberSequenceSource;
+import org.apache.flink.api.java.tuple.Tuple2;
 import org.apache.flink.api.java.tuple.Tuple3;
 import org.apache.flink.cep.CEP;
 import org.apache.flink.cep.functions.PatternProcessFunction;
@@ -38,7 +40,6 @@ import org.apache.flink.cep.pattern.conditions.SimpleCondition;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.connector.file.src.FileSource;
 import org.apache.flink.connector.file.src.reader.TextLineInputFormat;
-import org.apache.flink.api.connector.source.lib.NumberSequenceSource;
 import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
 import org.apache.flink.runtime.jobgraph.JobGraph;
@@ -53,27 +54,36 @@ import org.apache.flink.streaming.api.datastream.WindowedStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.streaming.api.functions.async.AsyncFunction;
+import org.apache.flink.streaming.api.functions.async.AsyncRetryStrategy;
 import org.apache.flink.streaming.api.functions.async.ResultFuture;
 import org.apache.flink.streaming.api.functions.co.KeyedBroadcastProcessFunction;
 import org.apache.flink.streaming.api.functions.co.ProcessJoinFunction;
 import org.apache.flink.streaming.api.functions.windowing.ProcessWindowFunction;
 import org.apache.flink.streaming.api.watermark.Watermark;
+import org.apache.flink.streaming.api.windowing.assigners.DynamicEventTimeSessionWindows;
 import org.apache.flink.streaming.api.windowing.assigners.EventTimeSessionWindows;
+import org.apache.flink.streaming.api.windowing.assigners.GlobalWindows;
 import org.apache.flink.streaming.api.windowing.assigners.ProcessingTimeSessionWindows;
 import org.apache.flink.streaming.api.windowing.assigners.SlidingEventTimeWindows;
 import org.apache.flink.streaming.api.windowing.assigners.TumblingEventTimeWindows;
 import org.apache.flink.streaming.api.windowing.assigners.TumblingProcessingTimeWindows;
 import org.apache.flink.streaming.api.windowing.assigners.WindowAssigner;
 import org.apache.flink.streaming.api.windowing.evictors.CountEvictor;
+import org.apache.flink.streaming.api.windowing.evictors.TimeEvictor;
 import org.apache.flink.streaming.api.windowing.triggers.ContinuousEventTimeTrigger;
+import org.apache.flink.streaming.api.windowing.triggers.ContinuousProcessingTimeTrigger;
 import org.apache.flink.streaming.api.windowing.triggers.CountTrigger;
 import org.apache.flink.streaming.api.windowing.triggers.EventTimeTrigger;
+import org.apache.flink.streaming.api.windowing.triggers.ProcessingTimeTrigger;
+import org.apache.flink.streaming.api.windowing.triggers.ProcessingTimeoutTrigger;
 import org.apache.flink.streaming.api.windowing.triggers.PurgingTrigger;
 import org.apache.flink.streaming.api.windowing.triggers.Trigger;
 import org.apache.flink.streaming.api.windowing.windows.GlobalWindow;
 import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
 import org.apache.flink.streaming.api.windowing.windows.Window;
+import org.apache.flink.streaming.util.retryable.AsyncRetryStrategies;
 import org.apache.flink.util.Collector;
+import org.apache.flink.util.OutputTag;
 
 /**
  * Pipelines of Flink's own operators, each in several shapes: a job takes a savepoint, and another one goes on from it.
@@ -87,6 +97,7 @@ public final class Pipelines {
 
     private static final Queue<String> EMITTED = new ConcurrentLinkedQueue<>();
     private static final TypeInformation<Tuple3<String, Long, Long>> EVENT = Types.TUPLE(Types.STRING, Types.LONG, Types.LONG);
+    private static final OutputTag<String> ASIDE = new OutputTag<>("aside", Types.STRING);
     private static volatile boolean goesOn;
 
     public static void main(String[] arguments) throws Exception {
@@ -168,17 +179,28 @@ public final class Pipelines {
 
     private static void build(StreamExecutionEnvironment env, List<String> shape, JsonNode request) throws Exception {
         boolean anonymous = request.path("anonymous").asBoolean(false);
-        DataStream<Tuple3<String, Long, Long>> events = named(env.addSource(new Events(!shape.contains("window")), "events", EVENT), "events", anonymous);
+        Events source = new Events(!shape.contains("window"), shape.contains("again"));
+        DataStream<Tuple3<String, Long, Long>> events = named(env.addSource(source, "events", EVENT), "events", anonymous);
         if (shape.contains("mapped")) {
             events = named(events.map(event -> event).returns(EVENT), "mapped", anonymous);
         }
-        KeyedStream<Tuple3<String, Long, Long>, String> keyed = events.keyBy(event -> event.f0, Types.STRING);
+        if (shape.contains("rebalanced")) {
+            events = events.rebalance();
+        }
+        KeyedStream<Tuple3<String, Long, Long>, String> keyed =
+                shape.contains("capitals")
+                        ? events.keyBy(event -> event.f0.toUpperCase(), Types.STRING)
+                        : events.keyBy(event -> event.f0, Types.STRING);
         SingleOutputStreamOperator<String> results =
                 switch (shape.get(0)) {
                     case "window" -> windows(keyed, shape);
                     case "count" -> counted(keyed, shape);
-                    case "timers" -> keyed.process(new Timers(shape));
-                    case "reduce" -> keyed.reduce(new Total()).map(Pipelines::text).returns(Types.STRING);
+                    case "timers" -> keyed.process(new Timers<String>(shape));
+                    case "all" -> events.windowAll(assigner(shape.get(1))).reduce(new Total()).map(Pipelines::text).returns(Types.STRING);
+                    case "sum" -> keyed.sum(1).map(Pipelines::text).returns(Types.STRING);
+                    case "max" -> keyed.max(1).map(Pipelines::text).returns(Types.STRING);
+                    case "reduce" -> keyed.reduce(total(shape)).map(Pipelines::text).returns(Types.STRING);
+                    case "numbered" -> events.keyBy(event -> (long) event.f0.charAt(0), Types.LONG).process(new Timers<Long>(shape));
                     case "wait" -> waiting(events, shape);
                     case "interval" -> interval(keyed, shape);
                     case "cep" -> pattern(keyed, shape);
@@ -197,7 +219,16 @@ public final class Pipelines {
             named(results, "main", anonymous).map(new Slowly()).returns(Types.STRING).print("ignored");
             return;
         }
-        named(results, "main", anonymous).map(new Emit()).returns(Types.STRING).print("ignored");
+        if (shape.contains("unchained")) {
+            results = results.disableChaining();
+        }
+        DataStream<String> emitted = shape.contains("aside") ? results.getSideOutput(ASIDE) : results;
+        named(results, "main", anonymous);
+        emitted.map(new Emit()).returns(Types.STRING).print("ignored");
+    }
+
+    private static ReduceFunction<Tuple3<String, Long, Long>> total(List<String> shape) {
+        return shape.contains("highest") ? (a, b) -> a.f1 > b.f1 ? a : b : new Total();
     }
 
     private static <T> SingleOutputStreamOperator<T> named(SingleOutputStreamOperator<T> stream, String uid, boolean anonymous) {
@@ -218,6 +249,10 @@ public final class Pipelines {
                 shape.contains("counting") ? CountTrigger.of(50)
                         : shape.contains("purging") ? PurgingTrigger.of(EventTimeTrigger.create())
                         : shape.contains("continuous") ? ContinuousEventTimeTrigger.of(Duration.ofSeconds(2))
+                        : shape.contains("by-clock") ? ProcessingTimeTrigger.create()
+                        : shape.contains("continuous-by-clock") ? ContinuousProcessingTimeTrigger.of(Duration.ofDays(9))
+                        : shape.contains("timeout") ? ProcessingTimeoutTrigger.of(EventTimeTrigger.create(), Duration.ofDays(9))
+                        : shape.contains("third") ? CountTrigger.of(3)
                         : null;
         if (trigger != null) {
             windows = windows.trigger(trigger);
@@ -225,12 +260,21 @@ public final class Pipelines {
         if (shape.contains("evicting")) {
             windows = windows.evictor(CountEvictor.of(9));
         }
+        if (shape.contains("recent")) {
+            windows = windows.evictor(TimeEvictor.of(Duration.ofSeconds(60)));
+        }
+        if (shape.contains("counted")) {
+            return windows.aggregate(new Count(), new Sums<>());
+        }
+        if (shape.contains("flat")) {
+            return windows.aggregate(new FlatMean(), new Sums<>());
+        }
         if (shape.contains("aggregate")) {
             return windows.aggregate(new Mean(), new Sums<>());
         }
         return shape.contains("elements")
                 ? windows.process(new Elements())
-                : windows.reduce(new Total(), new Texts<>());
+                : windows.reduce(total(shape), new Texts<>());
     }
 
     @SuppressWarnings({"unchecked", "rawtypes"})
@@ -243,6 +287,11 @@ public final class Pipelines {
                     case "processing" -> TumblingProcessingTimeWindows.of(Duration.ofDays(9000));
                     case "processing-session" -> ProcessingTimeSessionWindows.withGap(Duration.ofDays(9000));
                     case "longer" -> TumblingEventTimeWindows.of(Duration.ofSeconds(20));
+                    case "shorter" -> TumblingEventTimeWindows.of(Duration.ofSeconds(5));
+                    case "offset" -> TumblingEventTimeWindows.of(Duration.ofSeconds(10), Duration.ofSeconds(3));
+                    case "wide-sliding" -> SlidingEventTimeWindows.of(Duration.ofSeconds(20), Duration.ofSeconds(5));
+                    case "shorter-session" -> EventTimeSessionWindows.withGap(Duration.ofSeconds(2));
+                    case "dynamic-session" -> DynamicEventTimeSessionWindows.withDynamicGap(event -> 5000);
                     default -> TumblingEventTimeWindows.of(Duration.ofSeconds(10));
                 };
         return found;
@@ -250,19 +299,36 @@ public final class Pipelines {
 
     private static SingleOutputStreamOperator<String> counted(
             KeyedStream<Tuple3<String, Long, Long>, String> keyed, List<String> shape) {
-        return keyed.countWindow(shape.contains("four") ? 4 : 3).reduce(new Total(), new Texts<GlobalWindow>());
+        if (shape.contains("written-out")) {
+            return keyed.window(GlobalWindows.create())
+                    .trigger(PurgingTrigger.of(CountTrigger.of(3)))
+                    .reduce(new Total(), new Texts<GlobalWindow>());
+        }
+        if (shape.contains("keeping")) {
+            return keyed.window(GlobalWindows.create()).trigger(CountTrigger.of(3)).reduce(new Total(), new Texts<GlobalWindow>());
+        }
+        if (shape.contains("every")) {
+            return keyed.countWindow(3, 1).reduce(new Total(), new Texts<GlobalWindow>());
+        }
+        return keyed.countWindow(shape.contains("four") ? 4 : shape.contains("two") ? 2 : 3)
+                .reduce(total(shape), new Texts<GlobalWindow>());
     }
 
     private static SingleOutputStreamOperator<String> waiting(DataStream<Tuple3<String, Long, Long>> events, List<String> shape) {
         Wait wait = new Wait();
+        if (shape.contains("retried")) {
+            AsyncRetryStrategy<String> twice = new AsyncRetryStrategies.FixedDelayRetryStrategyBuilder<String>(2, 100L).build();
+            return AsyncDataStream.unorderedWaitWithRetry(events, wait, 1, TimeUnit.DAYS, 100, twice);
+        }
+        int capacity = shape.contains("small") ? 1 : 100;
         return shape.contains("ordered")
-                ? AsyncDataStream.orderedWait(events, wait, 1, TimeUnit.DAYS, 100)
-                : AsyncDataStream.unorderedWait(events, wait, 1, TimeUnit.DAYS, 100);
+                ? AsyncDataStream.orderedWait(events, wait, 1, TimeUnit.DAYS, capacity)
+                : AsyncDataStream.unorderedWait(events, wait, 1, TimeUnit.DAYS, capacity);
     }
 
     private static SingleOutputStreamOperator<String> interval(
             KeyedStream<Tuple3<String, Long, Long>, String> keyed, List<String> shape) {
-        long seconds = shape.contains("wide") ? 60 : 20;
+        long seconds = shape.contains("wide") ? 60 : shape.contains("narrow") ? 1 : 20;
         return keyed.intervalJoin(keyed)
                 .between(Duration.ofSeconds(-seconds), Duration.ofSeconds(seconds))
                 .process(new Joined());
@@ -275,6 +341,24 @@ public final class Pipelines {
                         .where(SimpleCondition.of(event -> event.f1 < (shape.contains("stricter") ? 2 : 5)))
                         .followedBy("second")
                         .where(SimpleCondition.of(event -> event.f1 > 90));
+        if (shape.contains("strict")) {
+            pattern =
+                    Pattern.<Tuple3<String, Long, Long>>begin("first")
+                            .where(SimpleCondition.of(event -> event.f1 < 5))
+                            .next("second")
+                            .where(SimpleCondition.of(event -> event.f1 > 90));
+        }
+        if (shape.contains("repeated")) {
+            pattern =
+                    Pattern.<Tuple3<String, Long, Long>>begin("first")
+                            .where(SimpleCondition.of(event -> event.f1 < 5))
+                            .oneOrMore()
+                            .followedBy("second")
+                            .where(SimpleCondition.of(event -> event.f1 > 90));
+        }
+        if (shape.contains("third")) {
+            pattern = pattern.followedBy("third").where(SimpleCondition.of(event -> event.f1 > 1000));
+        }
         if (shape.contains("within")) {
             pattern = pattern.within(Duration.ofMinutes(9));
         }
@@ -285,7 +369,7 @@ public final class Pipelines {
             StreamExecutionEnvironment env, KeyedStream<Tuple3<String, Long, Long>, String> keyed, List<String> shape, boolean anonymous) {
         MapStateDescriptor<String, Long> rules =
                 new MapStateDescriptor<>(shape.contains("renamed") ? "others" : "rules", Types.STRING, Types.LONG);
-        DataStream<Tuple3<String, Long, Long>> side = named(env.addSource(new Events(false), "rules", EVENT), "rules", anonymous);
+        DataStream<Tuple3<String, Long, Long>> side = named(env.addSource(new Events(false, false), "rules", EVENT), "rules", anonymous);
         return keyed.connect(side.broadcast(rules)).process(new Ruled(rules));
     }
 
@@ -311,17 +395,23 @@ public final class Pipelines {
     /** Events before the savepoint, or those after it and the end of time. */
     private static final class Events extends IdleSource<Tuple3<String, Long, Long>> {
         private final boolean more;
+        private final boolean again;
 
         /**
          * @param more whether there are events after the savepoint
+         * @param again whether there are events in the same windows after the savepoint
          */
-        Events(boolean more) {
+        Events(boolean more, boolean again) {
             this.more = more;
+            this.again = again;
         }
 
         @Override
         void emit(SourceContext<Tuple3<String, Long, Long>> context) {
             if (goesOn) {
+                for (String key : again ? List.of("a", "b") : List.<String>of()) {
+                    context.collectWithTimestamp(Tuple3.of(key, 7L, 3000L), 3000L);
+                }
                 for (String key : more ? List.of("a", "b") : List.<String>of()) {
                     context.collectWithTimestamp(Tuple3.of(key, 100L, 500_000L), 500_000L);
                 }
@@ -366,6 +456,54 @@ public final class Pipelines {
         }
     }
 
+    /** The mean with the accumulator of {@link Mean}, whose result is the number of events. */
+    private static final class Count implements AggregateFunction<Tuple3<String, Long, Long>, Tuple3<String, Long, Long>, Long> {
+        private final Mean mean = new Mean();
+
+        @Override
+        public Tuple3<String, Long, Long> createAccumulator() {
+            return mean.createAccumulator();
+        }
+
+        @Override
+        public Tuple3<String, Long, Long> add(Tuple3<String, Long, Long> event, Tuple3<String, Long, Long> sum) {
+            return mean.add(event, sum);
+        }
+
+        @Override
+        public Long getResult(Tuple3<String, Long, Long> sum) {
+            return sum.f2;
+        }
+
+        @Override
+        public Tuple3<String, Long, Long> merge(Tuple3<String, Long, Long> a, Tuple3<String, Long, Long> b) {
+            return mean.merge(a, b);
+        }
+    }
+
+    /** {@link Mean} with another accumulator. */
+    private static final class FlatMean implements AggregateFunction<Tuple3<String, Long, Long>, Tuple2<Long, Long>, Long> {
+        @Override
+        public Tuple2<Long, Long> createAccumulator() {
+            return Tuple2.of(0L, 0L);
+        }
+
+        @Override
+        public Tuple2<Long, Long> add(Tuple3<String, Long, Long> event, Tuple2<Long, Long> sum) {
+            return Tuple2.of(sum.f0 + event.f1, sum.f1 + 1);
+        }
+
+        @Override
+        public Long getResult(Tuple2<Long, Long> sum) {
+            return sum.f0;
+        }
+
+        @Override
+        public Tuple2<Long, Long> merge(Tuple2<Long, Long> a, Tuple2<Long, Long> b) {
+            return Tuple2.of(a.f0 + b.f0, a.f1 + b.f1);
+        }
+    }
+
     private static final class Texts<W extends Window> extends ProcessWindowFunction<Tuple3<String, Long, Long>, String, String, W> {
         @Override
         public void process(String key, Context context, Iterable<Tuple3<String, Long, Long>> sums, Collector<String> out) {
@@ -391,7 +529,7 @@ public final class Pipelines {
         }
     }
 
-    private static final class Timers extends KeyedProcessFunction<String, Tuple3<String, Long, Long>, String> {
+    private static final class Timers<K> extends KeyedProcessFunction<K, Tuple3<String, Long, Long>, String> {
         private final ArrayList<String> shape;
         private transient ValueState<Long> sum;
 
@@ -401,7 +539,7 @@ public final class Pipelines {
 
         @Override
         public void open(OpenContext context) {
-            sum = getRuntimeContext().getState(new ValueStateDescriptor<>("sum", Types.LONG));
+            sum = getRuntimeContext().getState(new ValueStateDescriptor<>(shape.contains("renamed") ? "total" : "sum", Types.LONG));
         }
 
         @Override
@@ -416,7 +554,12 @@ public final class Pipelines {
 
         @Override
         public void onTimer(long time, OnTimerContext context, Collector<String> out) throws Exception {
-            out.collect(context.getCurrentKey() + ":" + sum.value());
+            String result = context.getCurrentKey() + ":" + sum.value();
+            if (shape.contains("aside")) {
+                context.output(ASIDE, result);
+            } else {
+                out.collect(result);
+            }
         }
     }
 
