@@ -17,7 +17,7 @@ VERSIONS = ("1.20.5", "2.3.0")
 UPGRADE = "1.20.5 to 2.3.0"
 """The old job runs in one version of Flink, the new job in the other one."""
 BACKENDS = ("hashmap", "rocksdb")
-_BATCH = 12
+_BATCH = 8
 """Pairs that run before their results are printed."""
 
 

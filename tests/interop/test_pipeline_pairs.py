@@ -13,7 +13,13 @@ from tests.interop.selection import EVERY_CASE
 
 pytestmark = pytest.mark.interop
 
-SAMPLE = ("windows stay", "tumbling windows become sessions", "windows get a trigger that counts", "windows get an evictor")
+SAMPLE = (
+    "tumbling windows become sessions",
+    "windows get a trigger of processing time",
+    "windows get an evictor",
+    "a sum becomes a maximum",
+    "a reduction stays",
+)
 
 
 @pytest.mark.parametrize("version", (*VERSIONS, UPGRADE) if EVERY_CASE else VERSIONS[-1:])

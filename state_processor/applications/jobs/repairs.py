@@ -450,5 +450,6 @@ GUESSES: Final[Mapping[Cause, tuple[Rule, ...]]] = {
     Cause.FIELDS: (_converted,),
     Cause.QUERY: (_continued_query,),
     Cause.CODE: (_with_promise,),
+    Cause.WINDOWS: (_with_promise,),
 }
 """The repairs of what could not be checked: each says when it applies."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from state_processor.applications.jobs.signature import ROLES, StateSignature
+from state_processor.applications.jobs.signature import ROLES, OperatorSignature, StateSignature
 from state_processor.applications.jobs.verdicts import Cause
 from state_processor.serializers.avro.records import GENERIC_RECORD, AvroSerializer
 from state_processor.serializers.base import TypeSerializer
@@ -30,6 +30,9 @@ from state_processor.serializers.runtime.wrapping import JavaSerializer
 from state_processor.serializers.table.rowdata import BinaryDataSerializer
 from state_processor.serializers.traversal import walk
 
+_COMBINED: Final = ("REDUCING", "AGGREGATING")
+_OF_FUNCTIONS: Final = ("_op_state", "LEFT_BUFFER", "RIGHT_BUFFER")
+"""The states of Flink's ``StreamGroupedReduceOperator`` and ``IntervalJoinOperator``."""
 OPERATOR: Final = ""
 """The subject of parts that depend on the operator, and not on a class."""
 
@@ -92,6 +95,16 @@ def _without_names(part: TypeSerializer) -> Iterator[Undescribed]:
             yield Undescribed(part.case_class, f"the snapshot has the fields of {part.case_class} without their names")
     elif isinstance(part, RowSerializer) and len(part.fields) > 1:
         yield Undescribed(OPERATOR, f"the snapshot has the fields of {part} without their names")
+
+
+def combined_states(old: OperatorSignature, new: OperatorSignature) -> list[str]:
+    """Return the names of the states of both operators that a function of the job combines with what comes next.
+
+    Their values restore as they are. Another function goes on with them: a maximum with what was a sum.
+    """
+    states = [(one.states or {}) for one in (old, new)]
+    common = (name for name, state in states[0].items() if name in states[1] and state.kind == states[1][name].kind)
+    return sorted(name for name in common if states[0][name].kind in _COMBINED or name in _OF_FUNCTIONS)
 
 
 def class_names(state: StateSignature) -> Iterator[str]:

@@ -242,6 +242,7 @@ def test_uids_that_were_exchanged_are_exchanged_again(names: dict[str, str]) -> 
 
 
 WINDOWS = {"window-contents": {"value_type": "LONG", "namespace_type": "TIME_WINDOW"}}
+GLOBAL = {"window-contents": {"value_type": "LONG", "namespace_type": "GLOBAL_WINDOW"}}
 COUNTS = {"count": {"kind": "REDUCING", "value_type": "LONG", "namespace_type": "TIME_WINDOW"}}
 TUMBLING = op(WINDOWS, name="TumblingEventTimeWindows")
 MERGING = WINDOWS | {"merging-window-set": {"kind": "LIST", "value_type": "TUPLE<TIME_WINDOW,TIME_WINDOW>"}}
@@ -253,16 +254,38 @@ MERGING = WINDOWS | {"merging-window-set": {"kind": "LIST", "value_type": "TUPLE
         (op(WINDOWS), op(MERGING), Outcome.LOST),
         (op(MERGING), op(WINDOWS), Outcome.LOST),
         (op(WINDOWS, name="TumblingEventTimeWindows"), op(WINDOWS, name="TumblingProcessingTimeWindows"), Outcome.LOST),
-        (op(WINDOWS, name="TumblingEventTimeWindows"), op(WINDOWS, name="SlidingEventTimeWindows"), Outcome.RESTORES),
+        (TUMBLING, op(WINDOWS, name="SlidingEventTimeWindows"), Outcome.UNKNOWN),
         (op(WINDOWS), op(WINDOWS), Outcome.UNKNOWN),
+        (TUMBLING, TUMBLING, Outcome.UNKNOWN),
         (TUMBLING, TUMBLING | {"states": WINDOWS | COUNTS}, Outcome.UNKNOWN),
-        (TUMBLING | {"states": WINDOWS | COUNTS}, TUMBLING, Outcome.RESTORES),
+        (op(GLOBAL), op(GLOBAL), Outcome.UNKNOWN),
     ],
 )
 def test_windows(old: dict[str, Any], new: dict[str, Any], outcome: Outcome) -> None:
+    """A trigger is code: one of processing time never fires windows that wait for event time."""
     report = check(job(old), job(new))
     assert [operator.outcome for operator in report.operators] == [outcome]
-    assert outcome is Outcome.RESTORES or report.operators[0].cause is Cause.WINDOWS
+    assert report.operators[0].cause is Cause.WINDOWS
+    is_promised = check(job(old), job(new), unchanged=["o"]).restores
+    assert is_promised == (outcome is Outcome.UNKNOWN)
+    assert any("check" in command and "--unchanged o" in command for command in report.repair) == is_promised
+
+
+SUM = {"value_type": "LONG", "kind": "REDUCING"}
+
+
+@pytest.mark.parametrize(
+    ("states", "label"),
+    [({"s": SUM, "t": "LONG"}, "o (s)"), ({"_op_state": "LONG"}, "o (_op_state)"), ({"s": "LONG"}, ""), ({}, "")],
+)
+def test_functions_are_named_as_not_checked(states: dict[str, Any], label: str) -> None:
+    """A sum restores, and the maximum goes on with it."""
+    report = check(job(op(states)), job(op(states)))
+    assert report.restores
+    notes = [note.rpartition(": ")[2] for note in report.notes if "code of functions" in note]
+    assert notes == ([label] if label else [])
+    promised = check(job(op(states)), job(op(states)), unchanged=["o"])
+    assert not any("code of functions" in note for note in promised.notes)
 
 
 @pytest.mark.parametrize(

@@ -320,7 +320,7 @@ public final class Pipelines {
             AsyncRetryStrategy<String> twice = new AsyncRetryStrategies.FixedDelayRetryStrategyBuilder<String>(2, 100L).build();
             return AsyncDataStream.unorderedWaitWithRetry(events, wait, 1, TimeUnit.DAYS, 100, twice);
         }
-        int capacity = shape.contains("small") ? 1 : 100;
+        int capacity = shape.contains("small") && goesOn ? 1 : 100;
         return shape.contains("ordered")
                 ? AsyncDataStream.orderedWait(events, wait, 1, TimeUnit.DAYS, capacity)
                 : AsyncDataStream.unorderedWait(events, wait, 1, TimeUnit.DAYS, capacity);
