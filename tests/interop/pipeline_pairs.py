@@ -152,10 +152,8 @@ SHAPE_PAIRS = (
     PipelinePair("a pattern repeats its first stage", "cep", "cep repeated"),
     PipelinePair("a pattern gets a third stage", "cep", "cep third"),
     PipelinePair("a pattern becomes a reduction", "cep", "reduce"),
-    PipelinePair("broadcast rules become timers alone", "broadcast", "timers"),
-    PipelinePair("timers get broadcast rules", "timers", "broadcast"),
     PipelinePair("a sink loses its writers and changes its format", "sink", "sink stateless version-2"),
-    PipelinePair("a sink begins to commit", "sink plain", "sink"),
+    PipelinePair("a sink without state of writers does not commit any more", "sink stateless", "sink plain"),
     PipelinePair("a sink becomes a process function", "sink", "timers"),
     PipelinePair("files are put behind an operator", "source files", "source files mapped"),
 )

@@ -356,6 +356,10 @@ class _Check:
             text = f"the ids are equal, but {doubt}" + ("; Flink starts, and this state is null" if is_null else "")
             yield StateVerdict("", Outcome.LOST if swapped else Outcome.UNKNOWN, text, cause=Cause.OPERATORS_SWAPPED)
         before, after = living_states(old), living_states(new)
+        is_replaced = before and new.states is not None and not before.keys() & after.keys()
+        if is_replaced and not doubts and not target.is_unchanged and (new.keyed or not old.keyed):
+            text = f"it registers none of the states {', '.join(sorted(before))}: Flink starts, and nothing reads them"
+            yield StateVerdict("", Outcome.UNKNOWN, text, cause=Cause.STATE_UNUSED)
         added = [after[name] for name in sorted(after.keys() - before.keys())]
         for state in (before[name] for name in sorted(before.keys() - after.keys())):
             like = [new_state.name for new_state in added if _is_like(state, new_state)]

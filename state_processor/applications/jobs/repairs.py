@@ -415,8 +415,16 @@ def _with_promise(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
         yield Repair(repairs.check("--serializers", "MODULE"), note)
     else:
         yield Repair(repairs.check("--unchanged", subject), f"if the code of {subject} is the same in both jobs")
-    for rule in (_without_operator,) if mismatch.state is None else (_without_state,):
-        yield from (replace(repair, note=f"only if Flink fails on it: {repair.note}") for repair in rule(repairs, mismatch))
+    yield from _dropped(repairs, mismatch, "only if Flink fails on it")
+
+
+def _unused(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    return _dropped(repairs, mismatch, "only if the new job goes on without it")
+
+
+def _dropped(repairs: Repairs, mismatch: Mismatch, condition: str) -> Iterator[Repair]:
+    rule = _without_operator if mismatch.state is None else _without_state
+    yield from (replace(repair, note=f"{condition}: {repair.note}") for repair in rule(repairs, mismatch))
 
 
 REPAIRS: Final[Mapping[Cause, tuple[Rule, ...]]] = {
@@ -451,5 +459,6 @@ GUESSES: Final[Mapping[Cause, tuple[Rule, ...]]] = {
     Cause.QUERY: (_continued_query,),
     Cause.CODE: (_with_promise,),
     Cause.WINDOWS: (_with_promise,),
+    Cause.STATE_UNUSED: (_unused,),
 }
 """The repairs of what could not be checked: each says when it applies."""

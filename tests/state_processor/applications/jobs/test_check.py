@@ -93,6 +93,10 @@ def test_states_without_a_match_are_new_or_unused(tmp_path: Path) -> None:
     assert report.answer is Answer.UNCHECKED  # it may be the same state under another name
     report = sp.check_job(one, snapshot(tmp_path / "3", names=sp.Types.STRING()), flink="2.3")
     assert outcomes(report) == {"total": "is not used", "names": "is new"}
+    assert report.answer is Answer.UNCHECKED  # the operator reads none of its states
+    both = snapshot(tmp_path / "4", total=LONGS, names=sp.Types.STRING())
+    report = sp.check_job(both, one, flink="2.3")
+    assert outcomes(report) == {"total": "restores", "names": "is not used"}
     assert report.restores
 
 

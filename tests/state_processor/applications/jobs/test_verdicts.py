@@ -271,6 +271,17 @@ def test_windows(old: dict[str, Any], new: dict[str, Any], outcome: Outcome) -> 
     assert any("check" in command and "--unchanged o" in command for command in report.repair) == is_promised
 
 
+@pytest.mark.parametrize("replacing", [{"n": "STRING"}, {"n": "STRING", "m": "LONG"}])
+def test_an_operator_that_reads_none_of_its_states_is_no_success(replacing: dict[str, str]) -> None:
+    """The operator took the uid of another one: Flink starts, and what waits in the state is never dealt with."""
+    old = op({"requests": {"kind": "OPERATOR_LIST", "value_type": "LONG"}})
+    report = check(job(old), job(op(replacing)))
+    assert report.answer is Answer.UNCHECKED
+    assert causes(report) == {(Outcome.UNKNOWN, Cause.STATE_UNUSED), (Outcome.UNUSED, Cause.STATE_UNUSED)}
+    assert [command_name(command) for command in report.repair] == ["export", "drop-state"]
+    assert check(job(old), job(op(replacing | old["states"]))).restores
+
+
 SUM = {"value_type": "LONG", "kind": "REDUCING"}
 
 
