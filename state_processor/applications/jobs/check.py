@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 MERGING: Final = "merging-window-set"
 """The state in which Flink keeps which windows were merged (``MergingWindowSet``). Session windows have it."""
 _WINDOWS: Final = ("TIME_WINDOW", "GLOBAL_WINDOW")
-_TIME: Final = "fire-time"
-"""The state of Flink's continuous triggers, which fire windows that were open, too."""
 _TIME: Final = re.compile(r"(Event|Processing)Time")
 
 
