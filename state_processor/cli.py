@@ -56,7 +56,9 @@ class Parser(argparse.ArgumentParser):
                 continue
             if not flag.startswith("--"):
                 self.error(f"there is no flag {argument}; a value that begins with - needs an equals sign: --flag={argument}")
-            self.error(f"there is no flag {flag}{did_you_mean(flag, flags)}")
+            of_python = [name for name, action in flags.items() if flag[2:].replace("-", "_") == action.dest]
+            near = f"; did you mean {of_python[-1]}?" if of_python else did_you_mean(flag, flags)
+            self.error(f"there is no flag {flag}{near}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = list(map(str, action.choices or ()))

@@ -117,8 +117,8 @@ class SavepointWriter(QueryMethods):
         access = with_settings_of_spark(spark, SnapshotAccess.among(options), path)
         return cls(spark, SavepointBuild.from_existing(path, flink_version, access, options.get("scratch")))
 
-    def _rows(self, source: Any) -> SparkRows:
-        return rows_of(self._spark, source)
+    def _rows(self, source: Any, *columns: str) -> SparkRows:
+        return rows_of(self._spark, source).spelled(columns)
 
     def _read(
         self,

@@ -88,6 +88,13 @@ def test_names_and_folders_of_the_code_exist(document: str) -> None:
     assert not [name for name in names if not words.issuperset(name.split("."))]
 
 
+def test_the_promise_names_every_variable_of_the_environment() -> None:
+    modules = (path for room in ("backends", "serializers", "state_processor") for path in (ROOT / room).rglob("*.py"))
+    read = {n for p in modules for n in re.findall(r'"(STATE_PROCESSOR_\w+|SOURCE_\w+)"', p.read_text("utf-8"))}
+    promised = set(re.findall(r"`(STATE_PROCESSOR_\w+|SOURCE_\w+)`", (ROOT / "docs" / "versions.md").read_text("utf-8")))
+    assert read == promised
+
+
 def test_every_room_of_the_layout_exists() -> None:
     layout = (ROOT / "ARCHITECTURE.md").read_text("utf-8").split("```")[1]
     package, rooms = "", []

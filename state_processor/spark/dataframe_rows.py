@@ -29,7 +29,7 @@ from state_processor.spark.schemas import spark_schema, typed_schema_of, with_ty
 from state_processor.spark.task_errors import unwrap_spark_errors
 from state_processor.spark.worker_package import send_package
 from state_processor.write.arrow_keys import check_comparable
-from state_processor.write.row_columns import named_later
+from state_processor.write.row_columns import named_later, spelled_alike
 from state_processor.write.row_protocol import ColumnNames, GivenRows, Operation
 
 if TYPE_CHECKING:
@@ -169,6 +169,12 @@ class SparkRows:
     def case_sensitive(self) -> bool:
         """True if the session distinguishes names of columns that differ in case only."""
         return self.given.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
+
+    def spelled(self, columns: Sequence[str]) -> SparkRows:
+        """Return the rows with the given spelling of columns, if the session ignores case."""
+        names = self.given.columns
+        alike = names if self.case_sensitive else spelled_alike(names, columns)
+        return self if alike == names else SparkRows(self.given.toDF(*alike))
 
     def select(self, columns: ColumnNames) -> SparkRows:
         """Return some columns under other names."""

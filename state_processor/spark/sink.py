@@ -37,7 +37,7 @@ from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft
 from state_processor.write.keyed_changes import add_keyed_states, update_keyed_state
 from state_processor.write.local_engine import EncodedRows, LocalEngine
 from state_processor.write.passes import FirstPass
-from state_processor.write.row_columns import METADATA, KeyedRows, checked_schema, refuse_others, require
+from state_processor.write.row_columns import METADATA, NAMES, KeyedRows, checked_schema, refuse_others, require, spelled_alike
 from state_processor.write.row_protocol import Rows
 
 _VALUE_KINDS: Final[dict[str, Callable[..., StateSpec]]] = {
@@ -72,7 +72,8 @@ class SavepointSink(DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
         self._options = options = replace(options, access=options.access.with_content())  # the commit uses the same
-        self._schema = arrow_schema_of(schema)
+        given = arrow_schema_of(schema)
+        self._schema = pa.schema(map(pa.Field.with_name, given, spelled_alike(given.names, _expected_columns(options))))
         self._staging = Staging(options.path, uuid4().hex[:16], options.access.storage(), replaces=overwrite)
         build = savepoint_build(options, EncodedRows(self._schema))
         self._digest = build.snapshot.digest if build.snapshot is not None else None
@@ -84,7 +85,7 @@ class SavepointSink(DataSourceArrowWriter):
     @asked_by_spark()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Encode the rows of one task."""
-        rows = (batch.select(self._columns) for batch in iterator)
+        rows = (batch.rename_columns(self._schema.names).select(self._columns) for batch in iterator)
         return EncodedMessage(blob_indexes(self._encode(rows)))
 
     @asked_by_spark()
@@ -101,6 +102,11 @@ class SavepointSink(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove all files of this write; messages may be missing."""
         self._staging.abort()
+
+
+def _expected_columns(options: SinkOptions) -> tuple[str, ...]:
+    """Return the columns whose names are not those of new states. Data sources don't see whether case counts in the session."""
+    return (options.key, *METADATA) if options.state is None else (options.key, options.state, *NAMES)
 
 
 def savepoint_build(options: SinkOptions, rows: Rows, digest: str | None = None) -> SavepointBuild:

@@ -79,7 +79,7 @@ class SavepointWriter(QueryMethods):
         access = SnapshotAccess.among(options)
         return cls(SavepointBuild.from_existing(path, flink_version, access, options.get("scratch")))
 
-    def _rows(self, source: Any) -> ArrowRows:
+    def _rows(self, source: Any, *columns: str) -> ArrowRows:
         return ArrowRows.of(source)
 
     def _read(

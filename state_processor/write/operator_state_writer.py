@@ -6,9 +6,11 @@ from abc import ABC, abstractmethod
 from typing import Any, Self
 
 from state_processor.backends.state.descriptions import OPERATOR_LIST, UNION_LIST
+from state_processor.backends.write.entry_encoder import VALUE
 from state_processor.serializers.base import TypeSerializer
 from state_processor.write.build import SavepointBuild, Uid
 from state_processor.write.operator_state_changes import add_broadcast_state, add_list_state, set_sink_state, set_source_splits
+from state_processor.write.row_columns import NAMES
 from state_processor.write.row_protocol import GivenRows, Rows
 
 
@@ -23,8 +25,16 @@ class OperatorStateWriter(ABC):
         return "\n  ".join([f"{type(self).__name__}(max_parallelism={self._build.max_parallelism})", *lines])
 
     @abstractmethod
-    def _rows(self, source: Any) -> Rows:
-        """Return rows that a user gives, as the engine encodes them."""
+    def _rows(self, source: Any, *columns: str) -> Rows:
+        """Return rows that a user gives, as the engine encodes them.
+
+        Parameters
+        ----------
+        source
+            The rows.
+        columns
+            Columns that they may have. Sessions of Spark that ignore case accept other spellings of these.
+        """
 
     def with_list_state(
         self, uid: Uid, name: str, df: GivenRows, type: TypeSerializer | None = None, parallelism: int | None = None
@@ -46,7 +56,7 @@ class OperatorStateWriter(ABC):
             As for :meth:`SavepointWriter.with_keyed_state`.
         """
         with self._build.change(uid, parallelism=parallelism) as draft:
-            add_list_state(draft, name, self._rows(df), type, OPERATOR_LIST)
+            add_list_state(draft, name, self._rows(df, VALUE), type, OPERATOR_LIST)
         return self
 
     def with_union_state(
@@ -57,7 +67,7 @@ class OperatorStateWriter(ABC):
         For parameters see :meth:`with_list_state`.
         """
         with self._build.change(uid, parallelism=parallelism) as draft:
-            add_list_state(draft, name, self._rows(df), type, UNION_LIST)
+            add_list_state(draft, name, self._rows(df, VALUE), type, UNION_LIST)
         return self
 
     def with_broadcast_state(
@@ -85,7 +95,7 @@ class OperatorStateWriter(ABC):
             Whether the job that restores the state is one of PyFlink; by default as the state in the source savepoint.
         """
         with self._build.change(uid, parallelism=parallelism) as draft:
-            add_broadcast_state(draft, name, self._rows(df), key_type, value_type, python=python)
+            add_broadcast_state(draft, name, self._rows(df, *NAMES), key_type, value_type, python=python)
         return self
 
     def with_source_splits(self, uid: Uid, df: GivenRows, connector: str | None = None) -> Self:

@@ -32,13 +32,19 @@ from state_processor.serializers.runtime.undescribed import BYTES_FIELD
 from state_processor.types.state_specs import StateSpec, ValueState, spec_of
 from state_processor.types.type_of_column import type_of_column
 from state_processor.write.row_operations import collect_lists
-from state_processor.write.row_protocol import ColumnNames, Operation, OperatorRows, Replaced, Rows
+from state_processor.write.row_protocol import TIMESTAMP_MS, ColumnNames, Operation, OperatorRows, Replaced, Rows
 
 _ELEMENTS: Final = {LIST: (LIST_INDEX, LIST_VALUE), MAP: (MAP_KEY, MAP_VALUE)}
 """The columns of rows with an element each, by kind of state."""
 
 METADATA: Final = (KEY_GROUP_COLUMN, SUBTASK, LAST_ACCESS)
 """Columns that reading adds on request; the first two follow from the key, and are left alone."""
+
+NAMES: Final = (
+    *(KEY, VALUE, MAP_KEY, MAP_VALUE, LIST_INDEX, LIST_VALUE, *NAMESPACES, *METADATA),
+    *(TIMESTAMP, TIMESTAMP_MS, FIRES_AT, "domain", "service"),
+)
+"""All columns that reading a state gives, unless the state names them."""
 
 _LOG: Final = getLogger("state_processor")
 _CASE: Final = "spark.sql.caseSensitive"
@@ -134,6 +140,12 @@ def checked_schema(rows: OperatorRows, columns: Collection[str] = ()) -> pa.Sche
             )
     require(names, columns)
     return schema
+
+
+def spelled_alike(names: Sequence[str], expected: Collection[str]) -> list[str]:
+    """Return names of columns in the expected spelling, if they differ from it in case only and no column has this spelling."""
+    spellings = {name.lower(): name for name in expected if name not in names}
+    return [name if name in expected else spellings.get(name.lower(), name) for name in names]
 
 
 def require(names: Collection[str], columns: Collection[str]) -> None:

@@ -32,7 +32,7 @@ from state_processor.write.format_choice import BackendName, FormatName
 from state_processor.write.migration_decisions import TypesOfStates
 from state_processor.write.migration_report import MigrationReport
 from state_processor.write.operator_state_writer import OperatorStateWriter
-from state_processor.write.row_columns import KeyedRows
+from state_processor.write.row_columns import METADATA, NAMES, KeyedRows
 from state_processor.write.row_protocol import GivenRows, Rows
 from state_processor.write.write_summary import WriteSummary
 
@@ -122,7 +122,8 @@ class StateWriter(OperatorStateWriter):
             savepoint, or the state that rows were read from.
         """
         with self._build.change(uid, parallelism=parallelism) as draft:
-            rows = KeyedRows(self._rows(df), key)
+            expected = (key, *METADATA, *(states or ()), *(columns or ()))
+            rows = KeyedRows(self._rows(df, *expected), key)
             keyed_changes.add_keyed_states(draft, rows, key_type, states, key_hash=key_hash, columns=columns, python=python)
         return self
 
@@ -168,7 +169,7 @@ class StateWriter(OperatorStateWriter):
             other keys are not read, and not compared with it: reading the state refuses a type that they do not fit.
         """
         with self._build.change(uid, existing=True) as draft:
-            rows = KeyedRows(self._rows(df), key)
+            rows = KeyedRows(self._rows(df, key, state, *NAMES), key)
             keyed_changes.update_keyed_state(draft, state, rows, types=types, infer_kryo=infer_kryo, python_type=python_type)
         return self
 
@@ -197,7 +198,8 @@ class StateWriter(OperatorStateWriter):
             The type of keys as the job declares it; it names the fields of rows, see ``types`` of :meth:`update_keyed_state`.
         """
         with self._build.change(uid, existing=True) as draft:
-            keyed_changes.delete_keys(draft, self._rows(keys_df), state, key, key_type=key_type)
+            rows = self._rows(keys_df, key or KEY, state or KEY, *NAMES)
+            keyed_changes.delete_keys(draft, rows, state, key, key_type=key_type)
         return self
 
     def delete_map_entries(
@@ -225,7 +227,7 @@ class StateWriter(OperatorStateWriter):
             As for :meth:`update_keyed_state`.
         """
         with self._build.change(uid, existing=True) as draft:
-            rows = KeyedRows(self._rows(df), key)
+            rows = KeyedRows(self._rows(df, key, state, *NAMES), key)
             keyed_changes.delete_map_entries(draft, state, rows, types=types, python_type=python_type)
         return self
 
@@ -256,7 +258,7 @@ class StateWriter(OperatorStateWriter):
             The namespace's type: ``Types.TIME_WINDOW()`` for a column ``window``; by default timers don't have namespaces.
         """
         with self._build.change(uid, parallelism=parallelism) as draft:
-            keyed_changes.add_timers(draft, KeyedRows(self._rows(df), key), key_type, namespace)
+            keyed_changes.add_timers(draft, KeyedRows(self._rows(df, key, *NAMES), key), key_type, namespace)
         return self
 
     def with_key_hash(self, uid: Uid, key_hash: KeyHash | HashRule) -> Self:

@@ -19,6 +19,10 @@ import pytest
 
 import state_processor as sp
 from state_processor import cli, serializers
+from state_processor.applications.serving.access import Permission
+from state_processor.applications.serving.flight import FlightServer
+from state_processor.applications.serving.following import Followed
+from state_processor.applications.serving.limits import Limits
 from state_processor.cli import command_parser
 from state_processor.serializers import registrations
 
@@ -52,8 +56,7 @@ COMMANDS = [
 
 _SESSION = re.compile(r"^(?:\$ )?(state-processor (?!sample)\w+ shop\b.*)\n((?:(?!\$ |```|state-processor ).*\n)*)", re.MULTILINE)
 """A command on the sample, and what it prints."""
-_BLOCK = re.compile(r"^(?:```python|<!-- before the examples)\n(.*?)^(?:```|-->)", re.MULTILINE | re.DOTALL)
-_OF_PAGE = re.compile(r"\A---\nsavepoint: (\S+)\n---\n")
+_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _NOT_RUN = {"kernel.md"}
 """Pages with fragments of code."""
 
@@ -99,18 +102,23 @@ def test_most_pages_have_examples() -> None:
 def test_examples_run(spark: SparkSession, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     text = page.read_text("utf-8")
-    savepoint = _OF_PAGE.match(text)
-    names: dict[str, object] = {
-        "__name__": "__main__",
-        "spark": spark,
-        "savepoint": savepoint[1] if savepoint else sp.sample_savepoint(),
-        "target": str(tmp_path / "savepoint"),
-    }
+    savepoint, target = sp.sample_savepoint(), str(tmp_path / "savepoint")
+    names: dict[str, object] = {"__name__": "__main__", "spark": spark, "savepoint": savepoint, "target": target}
+    if page.name == "serve.md":  # its command runs until it is stopped
+        names["server"] = FlightServer(("127.0.0.1", 8815), Followed(savepoint, {}), Permission.of("127.0.0.1", None), Limits())
     assert "import state_processor as sp" in text or "from state_processor" in text
     with registrations():
         for block in _BLOCK.finditer(text):
             line = text.count("\n", 0, block.start(1))
             exec(compile("\n" * line + block[1], str(page), "exec"), names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_pages_say_that_their_examples_need_the_repository(page: Path) -> None:
+    """The tests add no other names than the first page of the documentation explains."""
+    text = page.read_text("utf-8")
+    needs = any("tests" in block for block in _BLOCK.findall(text))
+    assert needs == ("in a checkout of the repository" in text)
 
 
 REFERENCE = "".join(page.read_text("utf-8") for page in sorted((ROOT / "docs" / "reference").glob("*.md")))

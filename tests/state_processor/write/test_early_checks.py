@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -50,10 +50,6 @@ REFUSED: dict[str, tuple[Call, str]] = {
     "key with a hashCode of its own": (
         keyed("SELECT named_struct('id', 1) AS key, 1L AS total", key_type=T.POJO("com.acme.Key", {"id": T.INT()})),
         r"operator new: keys of type POJO<com.acme.Key>: the hashCode of POJO<com.acme.Key> is code of its class.*key_hash=",
-    ),
-    "case of a column": (
-        keyed("SELECT 'a' AS key, 1L AS Total", states=TOTAL),
-        r"operator new: there is no column 'total'.* Did you mean 'Total'",
     ),
     "case of two columns": (
         keyed("SELECT 'a' AS key, 1L AS total, 2L AS Total"),
@@ -291,14 +287,48 @@ def test_uids_change_places(spark: SparkSession) -> None:
     assert repr(writer).splitlines()[1:] == ["  orders: become catalog", "  catalog: become orders"]
 
 
+@pytest.fixture
+def case_sensitive(spark: SparkSession) -> Iterator[None]:
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    yield
+    spark.conf.unset("spark.sql.caseSensitive")
+
+
+@pytest.mark.usefixtures("case_sensitive")
 def test_names_that_differ_in_case(spark: SparkSession) -> None:
     rows = spark.sql("SELECT 'a' AS key, 1L AS total, 2L AS Total")
-    spark.conf.set("spark.sql.caseSensitive", "true")
-    try:
-        writer = sp.SavepointWriter.new(spark).with_keyed_state("orders", rows)
-    finally:
-        spark.conf.unset("spark.sql.caseSensitive")
+    writer = sp.SavepointWriter.new(spark).with_keyed_state("orders", rows)
     assert repr(writer).endswith("orders: write total, Total")
+
+
+OTHER_CASES: dict[str, Call] = {
+    "a new state": keyed("SELECT 'a' AS KEY, 1L AS Total", states=TOTAL),
+    "a changed state": lambda w, sql: w.update_keyed_state("orders", "total", sql("SELECT 'amelia' AS Key, 1L AS Value")),
+    "a column with the name of the state": lambda w, sql: w.update_keyed_state(
+        "orders", "total", sql("SELECT 'amelia' AS user, 1L AS TOTAL"), key="USER"
+    ),
+    "elements of lists": lambda w, sql: w.update_keyed_state(
+        "orders", "history", sql("SELECT 'amelia' AS Key, 0 AS List_Index, 'x' AS List_Value")
+    ),
+    "keys to delete": lambda w, sql: w.delete_keys("orders", sql("SELECT 'amelia' AS Key, 1 AS _Key_Group"), "total"),
+    "entries to delete": lambda w, sql: w.delete_map_entries("orders", "items", sql("SELECT 'amelia' AS Key, 'x' AS Map_Key")),
+    "timers": timers("SELECT 'a' AS KEY, 1L AS Timestamp, 'event_time' AS Domain"),
+    "broadcast state": lambda w, sql: w.with_broadcast_state("new", "rules", sql("SELECT 'a' AS Key, 1L AS Value")),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_CASES)
+def test_case_of_columns_counts_as_in_the_session(spark: SparkSession, case: str, request: pytest.FixtureRequest) -> None:
+    OTHER_CASES[case](sp.SavepointWriter.from_existing(spark, ORDERS_PATH), spark.sql)
+    request.getfixturevalue("case_sensitive")
+    with pytest.raises(sp.InvalidRowError, match=r"there is no column .*Did you mean '(Key|KEY|Total|user)'"):
+        OTHER_CASES[case](sp.SavepointWriter.from_existing(spark, ORDERS_PATH), spark.sql)
+
+
+def test_columns_without_states_keep_their_names(spark: SparkSession) -> None:
+    rows = spark.sql("SELECT 'a' AS KEY, 1L AS Value, 2L AS Window")
+    writer = sp.SavepointWriter.new(spark).with_keyed_state("orders", rows)
+    assert repr(writer).endswith("orders: write Value, Window")
 
 
 def test_what_reading_gives_is_taken(spark: SparkSession) -> None:

@@ -315,6 +315,17 @@ def test_data_source(spark: SparkSession, tmp_path: Path) -> None:
     assert len(values(sp.SavepointReader.read(spark, tmp_path / "patched"), "total")) == 100
 
 
+def test_data_source_with_columns_of_another_case(spark: SparkSession, tmp_path: Path) -> None:
+    sp.register(spark)
+    rows = spark.sql("SELECT 'a' AS KEY, 1L AS Value")
+    sink = rows.write.format("flink-savepoint").option("uid", "orders").option("state", "total")
+    sink.mode("append").save(str(tmp_path / "new"))
+    assert sp.arrow.read_state(tmp_path / "new", "orders", "total").read_all().to_pylist() == [{"key": "a", "value": 1}]
+    sink.option("base", ORDERS_PATH).mode("append").save(str(tmp_path / "changed"))
+    changed = sp.arrow.read_state(tmp_path / "changed", "orders", "total", keys=["a"])
+    assert changed.read_all()["value"].to_pylist() == [1]
+
+
 def test_data_source_with_types(spark: SparkSession, tmp_path: Path) -> None:
     sp.register(spark)
     df = spark.sql("SELECT cast(id AS int) AS key, named_struct('name', 'n', 'id', id) AS value FROM range(4)")
