@@ -106,7 +106,6 @@ def test_examples_run(spark: SparkSession, page: Path, tmp_path: Path, monkeypat
     names: dict[str, object] = {"__name__": "__main__", "spark": spark, "savepoint": savepoint, "target": target}
     if page.name == "serve.md":  # its command runs until it is stopped
         names["server"] = FlightServer(("127.0.0.1", 8815), Followed(savepoint, {}), Permission.of("127.0.0.1", None), Limits())
-    assert "import state_processor as sp" in text or "from state_processor" in text
     with registrations():
         for block in _BLOCK.finditer(text):
             line = text.count("\n", 0, block.start(1))
