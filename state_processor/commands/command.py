@@ -31,8 +31,8 @@ class Command:
     """A command."""
 
     name: str
-    help: str  # what it shows or makes, as a noun phrase
-    description: str  # what it does
+    help: str  # its result, as a noun phrase
+    description: str  # its effect, as a sentence
     arguments: tuple[Argument, ...]  # its arguments, in the order of its help
     run: Run  # the function
     python: tuple[str, ...]  # functions and methods that do the same in Python; empty if none does

@@ -25,7 +25,7 @@ _DELAY_SECONDS: Final = 1.0
 def progress(parts: Collection[T], doing: str) -> Iterator[T]:
     """Yield parts of work, and show how many of them, or of their bytes, are done.
 
-    ``parts``: the parts; if all have a ``size``, the bar counts bytes. ``doing``: what is done, such as ``reading``.
+    ``parts``: the parts; if all have a ``size``, the bar counts bytes. ``doing``: the activity, such as ``reading``.
     """
     sizes = [getattr(part, "size", None) for part in parts]
     is_bytes = bool(sizes) and None not in sizes
@@ -40,7 +40,7 @@ def progress(parts: Collection[T], doing: str) -> Iterator[T]:
 def progress_of_rows(batches: Iterable[Batch], doing: str, total: int | None) -> Iterator[Batch]:
     """Yield batches, and show how many rows are done.
 
-    ``doing``: what is done, such as ``encoding``. ``total``: number of rows; ``None`` if it is unknown.
+    ``doing``: the activity, such as ``encoding``. ``total``: number of rows; ``None`` if it is unknown.
     """
     with _bar(doing, total, {"unit": " rows", "unit_scale": True}) as update:
         for batch in batches:

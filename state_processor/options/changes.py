@@ -89,7 +89,7 @@ class ChangesOptions:
 _OF_STREAM: Final = options_of(ChangesOptions)
 _OF_VALUES: Final = tuple(o for o in READ_OPTIONS if Kind.DIFF in o.on and not o.code_only)
 STREAM_OPTIONS: Final = (UID, UID_HASH, SOURCE_OPTIONS["state"], *_OF_STREAM, SOURCE_OPTIONS["split_size"])
-"""Options of the format ``flink-savepoint-changes`` besides those of reading values and opening snapshots."""
+"""Options of the format ``flink-savepoint-changes`` that other formats do not have."""
 CHANGES_OPTIONS: Final = (
     *STREAM_OPTIONS,
     *_OF_VALUES,

@@ -30,7 +30,7 @@ class Option(Declaration):
 
     @property
     def flag(self) -> str:
-        """Its flag on the command line with the operand; empty if it has no flag."""
+        """Its flag on the command line with the operand; empty without a flag."""
         return "" if self.operand is None else f"{flag_name(self.argument)} {self.operand}".rstrip()
 
     @property

@@ -95,7 +95,7 @@ CONTROL: Final = (
     pa.field(CHECKPOINT_TIME, pa.timestamp("us", tz="UTC")),
     pa.field(FULL, pa.bool_()),
 )
-"""The columns in front of those of the state."""
+"""The columns in front of the columns of the state."""
 
 
 @dataclass(frozen=True, slots=True)

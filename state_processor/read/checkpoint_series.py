@@ -24,7 +24,7 @@ _LOG: Final = getLogger("state_processor")
 _JOB_DIGITS: Final = 6
 """Digits of the id of the job in the name of a savepoint."""
 _ATTEMPTS: Final = 5
-"""Looks at a directory in which Flink removes each checkpoint before it is opened."""
+"""Looks at a directory whose checkpoints Flink removes before they are opened."""
 
 
 @dataclass(frozen=True, slots=True)

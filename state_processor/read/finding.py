@@ -25,7 +25,7 @@ from state_processor.types.answers import Answer
 Path: TypeAlias = str | PathLike[str]
 _SNAPSHOT: Final = pa.field("snapshot", pa.string())
 SHOWN_PLACES: Final = 20
-"""Places that are shown one by one; a summary of each state follows if there are more."""
+"""Places that are shown one by one; more places are summarized by state."""
 STATE_COLUMNS: Final = ("operator", "state", "places", "count")
 PLACE_COLUMNS: Final = ("operator", "state", "key", "field", "sought", "count")
 UNDECODED_COLUMNS: Final = ("operator", "state", "reason", "count")

@@ -183,7 +183,7 @@ class SavepointStateReader(DataSourceReader):
     """A reader of one state, or of all keyed states of an operator."""
 
     _not_sent: ClassVar[tuple[str, ...]] = ("_opened", "_known")
-    """Attributes that tasks have no use for."""
+    """Attributes that tasks do not need."""
     _known: KnownStates | None = None
 
     def __init__(

@@ -23,7 +23,7 @@ _NAMES: Final = {
     "secret.key": "secret_key",
     "session.token": "session_token",
 }
-"""Hadoop's names, and those of ``pyarrow.fs.S3FileSystem``."""
+"""Hadoop's names, and the names of ``pyarrow.fs.S3FileSystem``."""
 _ENCRYPTED: Final = "connection.ssl.enabled"
 _BY_PATH: Final = "path.style.access"
 _SETTING: Final = re.compile(

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Answer(StrEnum):
-    """The answer of a check, which is also the exit code of its command.
+    """The answer of a check. It is also the exit code of its command.
 
     ``yes``: everything was checked. ``no``: something is wrong, whatever else could not be checked. The third answer is not a
     success: nothing wrong was found, and something could not be checked.

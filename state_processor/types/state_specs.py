@@ -205,7 +205,7 @@ _TYPES: Final = "Types."
 def check_type(place: str, type_: Any) -> None:
     """Check that an argument is a type.
 
-    ``place``: what has the type, for the message.
+    ``place``: the part with the type, for the message.
     """
     if not isinstance(type_, TypeSerializer):
         raise OptionError(f"{place}: expected a type such as Types.LONG(), found {found(type_)}")

@@ -30,7 +30,7 @@ OWN: Final = "__own_{}"
 TIME: Final = OWN.format("time")
 """The column with the order of rows."""
 _GIVEN: Final = OWN.format("given")
-"""The column with the order in which rows are given."""
+"""The column with the order of the user's rows."""
 
 Shape = str | bool | bytes | Mapping[str, Any]
 """A column by its name, a constant, or a struct: fields to their shapes."""
@@ -109,7 +109,7 @@ class QueryRows:
         return QueryRows(self.rows.on_batches(operation))
 
     def numbered(self, name: str) -> QueryRows:
-        """Return rows with their place in the order in which they are given, in another column."""
+        """Return rows with their place in the user's order, in another column."""
         return QueryRows(self.rows.numbered(name))
 
     def ranked(self, columns: Sequence[str], order: Sequence[Order], name: str, limit: int) -> QueryRows:

@@ -89,7 +89,7 @@ def field_type(column: pa.Field, label: str) -> TypeSerializer:
 
 
 def has_byte_arrays(column: pa.Field) -> bool:
-    """Return whether a column has byte arrays of a state of PyFlink, as they are stored."""
+    """Return whether a column has the stored byte arrays of a state of PyFlink."""
     read = read_type(column)
     return read is not None and read.byte_arrays
 

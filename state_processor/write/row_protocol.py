@@ -25,7 +25,7 @@ ColumnNames = Mapping[str, str]
 """Columns of rows by the names that :mod:`~state_processor.backends.write.entry_encoder` has for them."""
 
 Operation = Callable[[pa.Table], pa.Table]
-"""A function of a table that can be pickled. The types of its result follow from those of the table, which may be empty."""
+"""A function of a table that can be pickled. The types of the table decide the types of its result. The table may be empty."""
 
 Replaced = Literal["", "keys", "entries"]
 """What a row replaces in the source savepoint: nothing, all entries of its key, or one entry of a map."""

@@ -308,14 +308,14 @@ def _of_place(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSign
 def _only(
     fitting: Sequence[tuple[OperatorSignature, StateSignature]], *, by_operator: bool
 ) -> tuple[OperatorSignature, StateSignature] | None:
-    """Return the only state that fits a trace; of an operator whose states all have the part, the first one that is no timer."""
+    """Return the only state that fits a trace; if all states of an operator fit, the first state that is not a timer."""
     if by_operator and len({operator.uid_hash for operator, _ in fitting}) == 1:
         return next((pair for pair in fitting if not pair[1].is_timer), fitting[0])
     return fitting[0] if len(fitting) == 1 else None
 
 
 def _readings(kind: Kind, state: StateSignature, sighting: Sighting, scene: Scene) -> Iterator[tuple[Kind, Certainty]]:
-    """Yield the kinds that a message about a state may mean. Equal classes of serializers do not show what is inside."""
+    """Yield the kinds that a message about a state may mean. Equal classes of serializers do not show their parts."""
     old, new = sighting.facts.get("old"), sighting.facts.get("new")
     if _is_about_fields(sighting):
         readings = _FIELD_READINGS if _has_enum(state, sighting) else _FIELD_READINGS[1:]

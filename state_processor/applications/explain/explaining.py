@@ -160,7 +160,7 @@ def _of_mismatches(scene: Scene, causes: Sequence[FailureCause], symptom: str, *
 
 
 def _is_possible(finding: Finding) -> bool:
-    """Whether a mismatch that can't be checked may be a cause. A format that newer Flink alone reads is no mismatch by itself."""
+    """Whether a mismatch that can't be checked may be a cause. A format that newer Flink alone reads is not a mismatch."""
     unknown = finding.verdict.outcome is Outcome.UNKNOWN and finding.verdict.cause is not None
     return unknown and finding.kind is not Kind.NEWER_FORMAT
 

@@ -86,7 +86,7 @@ class Scene:
         state: StateSignature | None = None,
         new: OperatorSignature | None = None,
     ) -> tuple[str, ...]:
-        """Return the commands that repair a mismatch that the trace shows; the new operator is that of the job by default."""
+        """Return the commands that repair a mismatch that the trace shows; the new operator comes from the job by default."""
         new = new or self.successor(operator)
         new_state = None if state is None or new is None else (new.states or {}).get(state.name)
         if state is not None and new_state is not None and new_state.content == state.content:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from state_processor.applications.jobs.queries import QueryOperator
 
 MERGING: Final = "merging-window-set"
-"""The state in which Flink keeps which windows were merged (``MergingWindowSet``). Session windows have it."""
+"""The state with the windows that Flink merged (``MergingWindowSet``). Session windows have it."""
 _WINDOWS: Final = ("TIME_WINDOW", "GLOBAL_WINDOW")
 _TIME: Final = re.compile(r"(Event|Processing)Time")
 
@@ -73,7 +73,7 @@ def window_verdicts(old: OperatorSignature, new: OperatorSignature, *, is_unchan
 
 
 def _window_states(operator: OperatorSignature) -> dict[str, str]:
-    """Return the states of single windows with the type of these: their contents, and those of triggers and of functions."""
+    """Return the states of single windows and their types: contents, and states of triggers and functions."""
     types = ((name, state.type_text(NAMESPACE)) for name, state in (operator.states or {}).items() if not state.is_timer)
     return {name: text for name, text in types if text in _WINDOWS}
 
@@ -414,7 +414,7 @@ class _Check:
         *,
         is_swapped: bool,
     ) -> Iterator[StateVerdict]:
-        """Yield the verdicts on the states of an operator. Those of exchanged operators are repaired by exchanging them again."""
+        """Yield the verdicts on the states of an operator. Exchanged operators are repaired by exchanging them again."""
         before: Mapping[str, object] = old.states or {}
         for name, state in (old.states or {}).items():
             if new.states is None:

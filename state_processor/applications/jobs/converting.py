@@ -65,7 +65,7 @@ MOST_TRIED: Final = 5_000_000
 _MOST_TRIED_IN_PYTHON: Final = 20_000
 """The same for values of Kryo, which take fifty times as long and more."""
 _ANY_MAJOR: Final = 2
-"""The version of Flink to encode for where there are no values."""
+"""The version of Flink to encode for without values."""
 
 
 def described(state: StateSignature) -> StateDescription:
@@ -283,7 +283,7 @@ def convert_keys(
     new: OperatorSignature,
     edits: Edits = NO_EDITS,
 ) -> None:
-    """Write all keyed states and timers of an operator with keys of another type; each gets its key group anew."""
+    """Write all keyed states and timers of an operator with keys of another type; each gets a new key group."""
     conversions = list(key_conversions(old, new, edits))
     with build.change(operator, existing=True) as draft:
         draft.changes.retyped_key = new_key(new)

@@ -78,7 +78,7 @@ def _names(serializer: TypeSerializer, counterpart: TypeSerializer) -> list[str]
 def _renames(
     place: str, old: TypeSerializer, new: TypeSerializer, lost: Sequence[str], added: Sequence[str]
 ) -> Iterator[Mapping[str, str]]:
-    """Yield the ways in which new names fit names that are gone: fields of the same type, constants of any name."""
+    """Yield the pairs of new names and removed names: fields of the same type, constants of any name."""
     if not lost or len(lost) > min(_MOST, len(added)):
         yield {}
         return

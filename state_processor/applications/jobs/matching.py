@@ -294,7 +294,7 @@ def match_signatures(old: JobSignature, new: JobSignature) -> OperatorMatches:
 
 
 def _is_same(old: OperatorSignature, doubts: tuple[str, ...]) -> bool:
-    """Return whether equal ids are certain. Without uids, an operator without state has no part in the match."""
+    """Return whether equal ids are certain. Without uids, an operator without state is not matched."""
     return not doubts and (old.has_state or old.uid is not None)
 
 

@@ -1,6 +1,6 @@
 """The check of the state of a query against another query: their compiled plans are compared, operator by operator.
 
-Rows in the state of a query have no names, and equal types are no evidence: ``MAX`` and ``SUM`` have the same accumulator.
+Rows in the state of a query lack names, and equal types prove nothing: ``MAX`` and ``SUM`` have the same accumulator.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _HARMLESS: Final = (
     *("table.exec.mini-batch.size", "table.exec.mini-batch.allow-latency", "table.exec.rank.topn-cache-size"),
     *("table.exec.source.idle-timeout", "table.exec.simplify-operator-name-enabled", "table.exec.sink.not-null-enforcer"),
 )
-"""Options in a plan that do not change states or what they mean."""
+"""Options in a plan that do not change states or their meaning."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryOperator:
     """What becomes of the state of an operator in another query."""
 
-    verdicts: tuple[StateVerdict, ...] = ()  # the verdicts on the whole operator, which have no state, and on states
+    verdicts: tuple[StateVerdict, ...] = ()  # the verdicts on the whole operator, without a state, and on states
     # the states that the operator of the new query registers, as far as they are known; ``None`` without a savepoint
     states: Mapping[str, StateSignature] | None = field(default=None)
     is_same: bool = False  # whether the plans show that the operator does the same with the same rows

@@ -1,4 +1,4 @@
-"""Repairs one after the other: each command reads what the one before has written."""
+"""Repairs one after the other: each command reads the snapshot of the one before."""
 
 from __future__ import annotations
 

@@ -112,8 +112,8 @@ class Repair:
     """A command that repairs."""
 
     command: str
-    note: str = ""  # what to know about it, such as what it loses
-    loss: Loss = Loss.NOTHING  # what it loses
+    note: str = ""  # a remark, such as the loss
+    loss: Loss = Loss.NOTHING  # the state that is lost
 
     def __str__(self) -> str:
         return f"{self.command}  # {self.note}" if self.note else self.command
@@ -121,7 +121,7 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A verdict, and what it compares.
+    """A verdict, and its two sides.
 
     ``old`` and ``new``: the operator of the snapshot, and of the new job. ``state`` and ``new_state``: the state of the snapshot,
     and of the new job.
@@ -356,7 +356,7 @@ def _described(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
 
 
 def _edits(changes: FieldChanges, *, is_needed: bool) -> Iterator[tuple[Edits, str]]:
-    """Yield the edits that a conversion may need, with notes: without guesses, with new names, without what is gone.
+    """Yield the edits that a conversion may need, with notes: without guesses, with new names, without removed fields.
 
     ``changes``: the fields and constants that are gone or new. ``is_needed``: whether a conversion without guesses repairs
     nothing.
@@ -396,7 +396,7 @@ def _is_of_query(state: StateSignature) -> bool:
 
 
 def _without_state(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
-    """Propose to drop a state; a key or a window of another type is that of timers, too, so that the whole operator has to go."""
+    """Propose to drop a state; a key or a window of another type also concerns timers: the whole operator has to go."""
     state = mismatch.state
     if mismatch.verdict.part in (KEY, NAMESPACE):
         yield from _without_operator(repairs, mismatch)
@@ -406,7 +406,7 @@ def _without_state(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
 
 
 def _with_promise(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
-    """Propose to declare code as unchanged, and only then to drop what it reads."""
+    """Propose to declare code as unchanged, and only then to drop the state that it reads."""
     subject = mismatch.verdict.subject or mismatch.uid
     if not subject:  # records in channels
         return
@@ -450,7 +450,7 @@ REPAIRS: Final[Mapping[Cause, tuple[Rule, ...]]] = {
     Cause.KRYO_VERSION: (_migrated,),
     Cause.CODE: (_with_promise,),
 }
-"""The repairs of each kind of mismatch. They are sorted by what they lose."""
+"""The repairs of each kind of mismatch. They are sorted by their loss."""
 
 GUESSES: Final[Mapping[Cause, tuple[Rule, ...]]] = {
     Cause.OPERATORS_SWAPPED: (_exchanged, _renamed),

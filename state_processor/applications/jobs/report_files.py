@@ -91,7 +91,7 @@ def _cases(report: JobReport) -> Iterator[tuple[OperatorVerdict, StateVerdict]]:
 
 
 def _level(verdict: StateVerdict) -> str | None:
-    """Return the level of a verdict in SARIF; ``None`` if there is nothing to say."""
+    """Return the level of a verdict in SARIF; ``None`` without a finding."""
     if verdict.outcome.is_bad:
         return "error"
     if verdict.outcome is Outcome.UNKNOWN:

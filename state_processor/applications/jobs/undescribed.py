@@ -1,6 +1,6 @@
-"""Parts of a state that a snapshot does not describe: code of the job defines their bytes, or what they mean.
+"""Parts of a state that a snapshot does not describe: code of the job defines their bytes or their meaning.
 
-Equal serializer snapshots of such parts are no evidence that the new job reads the same values.
+Equal serializer snapshots of such parts do not prove that the new job reads the same values.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Undescribed:
     """A part that is not described."""
 
     subject: str  # the Java class whose code decides; empty for the code of the operator
-    reason: str  # what is not in the snapshot
+    reason: str  # the part that the snapshot lacks
     cause: Cause = Cause.CODE  # the cause of the verdict
     is_kryo: bool = False  # whether Kryo writes the part. Its bytes change from Flink 1.x to 2.x though the class does not.
 
@@ -89,7 +89,7 @@ def _kryo_reason(name: str) -> str:
 
 
 def _without_names(part: TypeSerializer) -> Iterator[Undescribed]:
-    """Yield a type whose fields have no names in a snapshot, so that fields of one type can change places."""
+    """Yield a type whose fields lack names in a snapshot, so that fields of one type can change places."""
     if isinstance(part, (scala.CaseClassSerializer, flinkx.CaseClassSerializer)):
         if not part.case_class.startswith("scala.Tuple"):
             yield Undescribed(part.case_class, f"the snapshot has the fields of {part.case_class} without their names")

@@ -102,7 +102,7 @@ class ParquetTarget:
 
 
 class _Replacement:
-    """A file that takes the place of another one, and the mark and the claim beside it."""
+    """A file that takes the place of another one, with its mark and its claim."""
 
     def __init__(self, storage: Storage, place: str) -> None:
         directory, slash, name = place.rpartition("/")

@@ -83,7 +83,7 @@ class OrderedPaths:
         self._paths = sorted(paths)
 
     def below(self, directory: str) -> list[str]:
-        """Return the paths for which :func:`is_below` is true."""
+        """Return the paths below a directory; see :func:`is_below`."""
         return self._paths[self._range(directory)]
 
     @cached_property
@@ -267,7 +267,7 @@ class _Reading:
         return True
 
     def _list_again(self, job: str) -> list[ListedFile]:
-        """List the directory of a job again, forget what was read of it, and return its ``_metadata`` files."""
+        """List the directory of a job again, forget its content, and return its ``_metadata`` files."""
         try:
             files = files_below(job, self.storage)
         except NotASnapshotError:

@@ -381,7 +381,7 @@ def _age(name: str, value: Duration, directory: str = "", storage: Storage | Non
 
 @dataclass(frozen=True)
 class _Planned:
-    """A planned removal, and what it was planned from. Plans are equal if they remove the same files."""
+    """A planned removal, and its sources. Plans are equal if they remove the same files."""
 
     removal: Removal
     uses: FileUses = field(compare=False)

@@ -189,7 +189,7 @@ def _marked(snapshot: StoredSnapshot) -> Mark[StoredSnapshot]:
 
 
 def clock_of_storage(directory: str, storage: Storage) -> datetime | None:
-    """Return the time that the storage gives to a file that is written now; ``None`` if it has no times."""
+    """Return the time that the storage gives to a file that is written now; ``None`` if it does not keep times."""
     probe = str(Location.parse(directory).joined(f"{uuid4().hex}-clock"))
     try:
         with FileSink(storage, probe):

@@ -44,7 +44,7 @@ _RESIDENT_UNIT: Final = 1 if os.uname().sysname == "Darwin" else 1024
 
 
 NOTES: Final = b"notes"
-"""The key in the metadata of a schema of what the rows leave out: JSON, a list of sentences."""
+"""The key in the metadata of a schema for omitted content: JSON, a list of sentences."""
 
 
 def with_notes(schema: pa.Schema, notes: Sequence[str]) -> pa.Schema:
@@ -75,7 +75,7 @@ def work(pipe: Connection, memory: int) -> None:
     ``pipe``: queries come from it, and messages with rows go to it. ``memory``: bytes that the process may use in addition to
     what it uses now.
     """
-    logging.disable()  # the server has logged what there is to say about the snapshot
+    logging.disable()  # the server has logged its remarks about the snapshot
     _limit_memory(memory)
     opened = _Opened()
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the server has no further query
@@ -117,7 +117,7 @@ class _Opened:
 
 
 def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch with text in the place of dictionaries, which streams of Flight lack."""
+    """Return a batch with text instead of dictionaries, which streams of Flight lack."""
     columns = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in batch.columns]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
@@ -134,7 +134,7 @@ def _messages(batch: pa.RecordBatch) -> Iterator[bytes]:
 
 
 def _message(batch: pa.RecordBatch) -> bytes:
-    """Return rows as a stream of Arrow, which has the columns and dictionaries that it needs."""
+    """Return rows as a stream of Arrow with its columns and dictionaries."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Names: TypeAlias = tuple[str, ...]
 
 _FUNCTIONS_OF_ROWS: Final = frozenset({"generate_series", "range", "unnest"})
-"""Functions in the place of tables that read no view."""
+"""Functions that stand for tables and do not read a view."""
 _COLUMNS_UNSAID: Final = frozenset({"STAR", "POSITIONAL_REFERENCE"})
 
 

@@ -188,7 +188,7 @@ def _no_state(rows: Sequence[Values]) -> Content:
 
 
 _USUAL: Final = {flink_cdc.MYSQL_ASSIGNER: 5}
-"""The version to write where a savepoint has none: version 6 needs an option of the source."""
+"""The version to write if a savepoint lacks it: version 6 needs an option of the source."""
 
 
 def _connector(name: str, what: str, splits: str, assigner: str, *offsets: Part, about: str) -> SourceConnector:
