@@ -15,7 +15,6 @@ from typing import Final
 import pyarrow as pa
 
 from state_processor.backends.formats.opening import open_raw_timers
-from state_processor.backends.formats.raw_timers import raw_blocks
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
@@ -172,6 +171,8 @@ class RawPiece:
 
 def raw_keyed_state(snapshot: Snapshot, operator: OperatorState) -> Iterator[RawPiece]:
     """Yield an operator's own raw keyed state, by key group. Flink's timers in raw keyed state are left out."""
+    from state_processor.backends.formats.raw_timers import raw_blocks  # few snapshots have raw keyed state
+
     for subtask in operator.subtasks:
         context = subtask_label(operator, subtask)
         handle = subtask.raw_keyed

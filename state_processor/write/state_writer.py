@@ -16,7 +16,8 @@ from state_processor.backends.state.descriptions import MAP, KeyedDescription
 from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.write.entry_encoder import KEY, KeyHash
 from state_processor.options.access import SnapshotAccess
-from state_processor.read.snapshot_reader import SnapshotReader, check_compatibility
+from state_processor.read.compatibility import check_compatibility
+from state_processor.read.snapshot_reader import SnapshotReader
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import StateMigrationError
 from state_processor.types.declared_types import DeclaredTypes
