@@ -1,1 +1,1 @@
-"""A server of the Model Context Protocol: read-only tools with which programs that ask look at the snapshots of a job."""
+"""A server of the Model Context Protocol: read-only tools for assistants that look at the snapshots of a job."""

@@ -52,7 +52,7 @@ Answer = dict[str, Any]
 
 
 class Tools:
-    """The tools: each is a method, and returns the snapshot that it has read beside its answer.
+    """The tools. Each is a method, and its answer names the snapshot.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class Tools:
     ) -> Answer:
         """Query state with SQL. There is a view for each operator (`SELECT * FROM "uid"`), with a column for each of its states.
 
-        The views `operators` and `states` list what there is, and `"uid"."state"` is the view of one state. Files can't be read.
+        The views `operators` and `states` list them, and `"uid"."state"` is the view of one state. Files can't be read.
         """
         return await self._browse("sql", snapshot, query=query)
 
@@ -144,8 +144,8 @@ class Tools:
     async def check(self, job: Job, flink: Version = None, backend: Backend = None, snapshot: SnapshotPath = None) -> Answer:
         """Predict whether a new job restores a snapshot. `restores` is true only if everything was checked.
 
-        `rows` has the outcome for each operator and state. `steps` repair what is bad, one after the other, and `repairs` are all
-        commands that may, those that keep state first. A person runs them.
+        `rows` has the outcome for each operator and state. `steps` repair all that is bad, one after the other. `repairs` are all
+        commands that may repair, those that keep state first. A person runs them.
         """
 
         def read(served: ServedSnapshot) -> Answer:
@@ -246,7 +246,7 @@ class Tools:
 
     @contextmanager
     def _described(self, job: str) -> Iterator[str]:
-        """Yield the path of a description: a snapshot of the directory, or a file with the text, which is removed afterwards."""
+        """Yield the path of a description: a snapshot of the directory, or a temporary file with the text."""
         if any(info.path == job for info in self._followed.listed):
             yield job
         else:

@@ -72,6 +72,7 @@ SURFACES: list[tuple[Callable[..., Any], Any]] = [
     (arrow.diff, DiffSnapshotOptions),
     (arrow.diff_summary, CountSnapshotOptions),
     (arrow.lookup, LookupSnapshotOptions),
+    (sp.history_of, LookupSnapshotOptions),
     (arrow.read_timers, TimerSnapshotOptions),
     (arrow.read_raw_state, EntryOptions),
     (arrow.read_channel_state, OpeningOptions),
