@@ -112,7 +112,7 @@ class NotFoundError(StateProcessorError, LookupError):
         names = sorted(existing)
         near = get_close_matches(wanted, names, n=3, cutoff=0.5)
         hint = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
-        listed = ", ".join(repr(n) for n in names[:20]) + (", …" if len(names) > 20 else "")
+        listed = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
         return cls(f"no {what} {wanted!r} in {where}.{hint} It has: {listed or 'none'}.")
 
 

@@ -79,4 +79,4 @@ class FormatVersions:
 
 def release_of(flink: str) -> Release:
     """Return the numbers of a version: ``(1, 20)``."""
-    return tuple(int(part) for part in flink.split("."))
+    return tuple(map(int, flink.split(".")))

@@ -85,7 +85,7 @@ class Registrations:
     def _below(self, class_name: str) -> set[str]:
         """Return the subclasses of a POJO, and their subclasses."""
         subclasses = self.pojo_subclasses.get(class_name, {}).keys()
-        return set(subclasses).union(*(self._below(name) for name in subclasses))
+        return set(subclasses).union(*map(self._below, subclasses))
 
     def with_primitive_fields(self, class_name: str, fields: frozenset[str]) -> Registrations:
         """Return a copy with the primitive fields of a POJO."""

@@ -187,8 +187,8 @@ def _encodings(text: str) -> Iterator[tuple[bytes, str]]:
     """Yield a text as bytes in each text encoding of Flink, Java, Kryo and Python."""
     yield text.encode("utf-8", "surrogatepass"), UTF_8
     units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), dtype="<u2")
-    yield b"".join(_modified(unit) for unit in units.tolist()), "modified UTF-8"
-    yield b"".join(_string_value(unit) for unit in units.tolist()), "StringValue"
+    yield b"".join(map(_modified, units.tolist())), "modified UTF-8"
+    yield b"".join(map(_string_value, units.tolist())), "StringValue"
     yield units.tobytes(), "UTF-16LE"
     yield units.astype(">u2").tobytes(), "UTF-16BE"
     if text.isascii():

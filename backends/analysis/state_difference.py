@@ -92,7 +92,7 @@ def _by_key(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> Iterator[di
 
 def _by_value(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Compare without order: Flink redistributes elements to subtasks."""
-    before, after = (Counter(repr(row) for row in rows) for rows in (old, new))
+    before, after = (Counter(map(repr, rows)) for rows in (old, new))
     values = {repr(row): row[_VALUE] for row in (*old, *new)}
     yield from ({CHANGE: DELETE, BEFORE: values[text]} for text in (before - after).elements())
     yield from ({CHANGE: INSERT, AFTER: values[text]} for text in (after - before).elements())

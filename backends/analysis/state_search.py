@@ -46,7 +46,7 @@ HITS: Final = pa.schema(
     ]
 )
 """The columns of a hit: a place with a needle, and the number of values that contain the needle."""
-UNDECODED: Final = pa.schema([*(HITS.field(i) for i in range(4)), ("reason", pa.string()), ("count", pa.int64())])
+UNDECODED: Final = pa.schema([*map(HITS.field, range(4)), ("reason", pa.string()), ("count", pa.int64())])
 """The columns of state that is searched as bytes: the state, the reason, and the number of occurrences."""
 _PLACE: Final = [name for name in HITS.names if name != "count"]
 

@@ -72,7 +72,7 @@ class StoreChanges:
         self._prefix = prefix
         self._tally = tally
         self._sides = [_Side(store, store.family(name).files) for store in (old, new)]
-        recorded = [{side.recorded(file) for file in side.files} for side in self._sides]
+        recorded = [set(map(side.recorded, side.files)) for side in self._sides]
         for side, identities in zip(self._sides, reversed(recorded), strict=True):
             side.identify(identities)
         old_files, new_files = (set(side.identities.values()) for side in self._sides)

@@ -32,7 +32,7 @@ def unequal_entries(old: StateEntries, new: StateEntries) -> tuple[list[EntryByt
     """
     runs = (old.runs(), new.runs())
     if all(isinstance(run, FramedRun) for side_runs in runs for run in side_runs):
-        unequal = without_equals(*(_framed_blocks(side_runs) for side_runs in runs))
+        unequal = without_equals(*map(_framed_blocks, runs))
         return _parts(old, *unequal[OLD]), _parts(new, *unequal[NEW])
     if _lie_alike(*runs):
         guide = _Guide(_bounded_blocks(runs[OLD]))

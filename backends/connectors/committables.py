@@ -136,7 +136,7 @@ def _subtask_bytes(subtask: SubtaskCommittables, request_version: int) -> bytes:
     target = DataOutput()
     if subtask.subtask is not None:
         target.write_int(subtask.subtask)
-    _write_list(target, request_version, [_request_bytes(request) for request in subtask.requests])
+    _write_list(target, request_version, list(map(_request_bytes, subtask.requests)))
     target.write_int(subtask.expected)
     if subtask.drained is not None:
         target.write_int(subtask.drained)
@@ -167,7 +167,7 @@ def _checkpoint_bytes(checkpoint: CheckpointCommittables) -> bytes:
 def _read_v1(source: DataInput) -> Collector:
     _check_magic(source)
     version, elements = _read_list(source, lambda version, s: Versioned(version, s.read_bytes(s.remaining)))
-    requests = tuple(Request(committable) for committable in elements)
+    requests = tuple(map(Request, elements))
     return Collector((CheckpointCommittables(None, (SubtaskCommittables(requests, len(elements), 0, 0, None),)),), version)
 
 
@@ -186,7 +186,7 @@ def _read_v2(source: DataInput) -> Collector:
 
 def _write_v2(collector: Collector, target: DataOutput) -> None:
     target.write_int(_MAGIC - (1 << 32))
-    _write_list(target, collector.version, [_checkpoint_bytes(checkpoint) for checkpoint in collector.checkpoints])
+    _write_list(target, collector.version, list(map(_checkpoint_bytes, collector.checkpoints)))
 
 
 COLLECTORS: Final = Formats("committables of a sink", {1: (Format(_read_v1, _write_v1),), 2: (Format(_read_v2, _write_v2),)})

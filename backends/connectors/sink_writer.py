@@ -79,7 +79,7 @@ def written_sink(rows: Sequence[Values], base: SinkState, connector: str | None 
 def _unless_same(new: list[Versioned], old: ListOfBytes | None) -> list[bytes] | None:
     if old is None:
         return [element.to_bytes() for element in new] or None
-    return None if new == [element for _, element in old.elements] else [old.to_bytes(element) for element in new]
+    return None if new == [element for _, element in old.elements] else list(map(old.to_bytes, new))
 
 
 def _complete(connector: SinkConnector | None, row: Values, number: int) -> Values:

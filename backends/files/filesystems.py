@@ -95,7 +95,7 @@ def _of_bucket(bucket: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def _s3(bucket: str, options: dict[str, Any]) -> pafs.FileSystem:
     user, _, _ = bucket.rpartition("@")
     if user:
-        options["access_key"], _, options["secret_key"] = (unquote(part) for part in user.partition(":"))
+        options["access_key"], _, options["secret_key"] = map(unquote, user.partition(":"))
     from_environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     endpoint = options.pop("endpoint_override", None) or from_environment
     arguments: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS, "request_timeout": _REQUEST_SECONDS} | options

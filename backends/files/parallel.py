@@ -18,7 +18,7 @@ def at_once(function: Callable[[_Item], _Result], items: Sequence[_Item], most: 
     Threads have the context of the caller. If several calls fail, the error of the first failing argument is raised.
     """
     if len(items) < 2:
-        return [function(item) for item in items]
+        return list(map(function, items))
     from concurrent.futures import ThreadPoolExecutor  # few snapshots have one file
 
     with ThreadPoolExecutor(min(most, len(items))) as threads:

@@ -70,7 +70,7 @@ class Boundaries:
 
     def __init__(self, base_dir: str, allow_paths: Iterable[str] = ()) -> None:
         base = Location.parse(base_dir)
-        self._whole = [base if base.is_local else base._replace(path="/"), *(Location.given(path) for path in allow_paths)]
+        self._whole = [base if base.is_local else base._replace(path="/"), *map(Location.given, allow_paths)]
         self._beside = _directories_of_job(base) if base.is_local else []
         self._real: dict[str, str] = {}
 

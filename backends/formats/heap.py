@@ -183,7 +183,7 @@ class HeapSource(KeyGroupFile):
         ends = starts + np.array([len(block.buffer) for block in blocks], dtype=np.int64)
         unread = np.ones((len(blocks), states), dtype=np.bool_)
         numbers = [block.sections.keys() for block in blocks]
-        unread[np.repeat(np.arange(len(blocks)), [len(n) for n in numbers]), [state for n in numbers for state in n]] = False
+        unread[np.repeat(np.arange(len(blocks)), list(map(len, numbers))), [state for n in numbers for state in n]] = False
         damage = find_damage(data, positions, ends, unread, self._entry_sizes)
         if damage is not None:
             block = blocks[damage.block]
@@ -192,7 +192,7 @@ class HeapSource(KeyGroupFile):
 
     @cached_property
     def _entry_sizes(self) -> EntrySizes:
-        fixed, smallest = zip(*(self._sizes_of(i) for i in range(len(self.header.states))), strict=True)
+        fixed, smallest = zip(*map(self._sizes_of, range(len(self.header.states))), strict=True)
         return EntrySizes(np.array(fixed, dtype=np.int64), np.array(smallest, dtype=np.int64))
 
     def _sizes_of(self, state_id: int) -> tuple[int, int]:

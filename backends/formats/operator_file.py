@@ -118,7 +118,7 @@ def locate(
         # The snappy stream begins after the header; the first element follows the stream identifier.
         data = stream.read(header.size, stream.size - header.size)
         return _locate_compressed(data, handle, header, name, context)
-    ends = _ends(handle, name, np.concatenate([_offsets(s) for s in handle.states]), stream.size)
+    ends = _ends(handle, name, np.concatenate(list(map(_offsets, handle.states))), stream.size)
     first, last = int(offsets.min()), int(ends.max())
     return StateBytes(view(stream.read(first, last - first)), first, offsets - first, ends - first)
 
@@ -135,7 +135,7 @@ def _locate_compressed(
         return _count_through(plain, header, handle, name, context)
     except StateProcessorError:
         chunks = snappy.chunk_positions(data, context)
-        every = np.concatenate([_offsets(s) for s in handle.states]) - header.size
+        every = np.concatenate(list(map(_offsets, handle.states))) - header.size
         if not all(o in chunks for o in every.tolist()):
             raise
     starts = np.array([chunks[o] for o in every.tolist()], dtype=np.int64)

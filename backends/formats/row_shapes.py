@@ -310,7 +310,7 @@ def wider_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
     for schema in schemas:
         for field in schema:
             columns.setdefault(field.name, []).append(field)
-    return pa.schema([wider_field(field) for field in columns.values()])
+    return pa.schema(list(map(wider_field, columns.values())))
 
 
 def wider_field(fields: Sequence[pa.Field]) -> pa.Field:

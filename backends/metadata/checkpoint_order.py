@@ -211,10 +211,10 @@ def read_pointer(path: str, storage: Storage) -> CheckpointPointer:
         content = read_java_object(DataInput(file.read(0, file.size), path)).content
     if not isinstance(content, JavaInstance) or content.class_name != _CLASS:
         raise CorruptSnapshotError(f"{path}: expected a Java object of {_CLASS}; this is another file")
-    job, checkpoint_id, pointer = (content.get(name) for name in ("job", "checkpointID", "externalPointer"))
+    job, checkpoint_id, pointer = map(content.get, ("job", "checkpointID", "externalPointer"))
     if not isinstance(job, JavaInstance) or not isinstance(checkpoint_id, int) or not isinstance(pointer, str):
         raise CorruptSnapshotError(f"{path}: job, number or place of the checkpoint is missing")
-    halves = (job.get(name) for name in ("lowerPart", "upperPart"))
+    halves = map(job.get, ("lowerPart", "upperPart"))
     job_id = "".join(half.to_bytes(8, "big", signed=True).hex() for half in halves)
     return CheckpointPointer(path, job_id, checkpoint_id, pointer)
 
@@ -227,7 +227,7 @@ def with_recovery(snapshots: Sequence[SnapshotInfo], pointers: Iterable[Checkpoi
     by_place: dict[tuple[str | None, int | None], list[CheckpointPointer]] = {}
     for pointer in pointers:
         by_place.setdefault((pointer.job_id, pointer.checkpoint_id), []).append(pointer)
-    places = {_place(info) for info in snapshots}
+    places = set(map(_place, snapshots))
     lost = [_lost(named[0]) for place, named in by_place.items() if place not in places]
     everything = [replace(s, pointers=tuple(p.file for p in by_place.get(_place(s), ()))) for s in [*snapshots, *lost]]
     by_job = _taken(everything)

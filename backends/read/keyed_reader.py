@@ -71,7 +71,7 @@ class KeyedStateReader(PlannedReader):
 
     def known_types(self) -> pa.Schema:
         """Return the described schema of all columns. The namespace of timers without a namespace has the null type."""
-        return shapes.wider_schema([self._schema_of(s) for s in self._variants])
+        return shapes.wider_schema(list(map(self._schema_of, self._variants)))
 
     def _whole_schema(self) -> pa.Schema:
         return with_text_namespace(self.known_types())

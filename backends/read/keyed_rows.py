@@ -84,7 +84,7 @@ def _shape_list(batches: Iterator[pa.RecordBatch], state: KeyedDescription, plan
 def _shape_map(batches: Iterator[pa.RecordBatch], state: KeyedDescription, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
     """Shape maps as asked for. Entries with TTL always come with their times: one without is null, and Flink drops it."""
     if state.has_ttl:
-        batches = (_without_dropped(b) for b in batches)
+        batches = map(_without_dropped, batches)
     if not plan.options.flatten:
         batches = _nest(batches)
         yield from (_expire_nested(b, plan) if state.has_ttl else b for b in batches)

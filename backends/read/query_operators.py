@@ -219,7 +219,7 @@ class _SubmittedJob:
                 and fits(candidate.in_plan, states)
                 and _has_states(candidate, states)
             ]
-            if kind is None and any(_DISTINCT.match(name) for name in states):
+            if kind is None and any(map(_DISTINCT.match, states)):
                 unsure.add(operator.operator_id)
         decided = {key: operator for key, operator in _eliminated(candidates).items() if key not in unsure}
         for operator in self.operators:

@@ -53,7 +53,7 @@ class Lineage:
     def of(self, node: PlanNode) -> Relation:
         """Return the output of a node."""
         if node.id not in self._known:
-            inputs = tuple(self.of(source) for source in node.inputs)
+            inputs = tuple(map(self.of, node.inputs))
             if (local := first_phase(node)) is not None:
                 inputs = (self.of(local.inputs[0]),)
             try:
@@ -65,11 +65,11 @@ class Lineage:
     def inputs(self, node: PlanNode) -> tuple[Relation, ...]:
         """Return the inputs of a node. An aggregate in two phases has the inputs of the first phase."""
         local = first_phase(node)
-        return tuple(self.of(source) for source in (node if local is None else local).inputs)
+        return tuple(map(self.of, (node if local is None else local).inputs))
 
     def whole(self, node: PlanNode) -> Identity:
         """Return an identity of everything that a node does, and of its whole input."""
-        return _unknown(node, tuple(self.of(source) for source in node.inputs)).rows
+        return _unknown(node, tuple(map(self.of, node.inputs))).rows
 
 
 def first_phase(node: PlanNode) -> PlanNode | None:
@@ -122,7 +122,7 @@ def key_columns(node: PlanNode) -> list[list[int]]:
         return [grouping(node)]
     if node.kind == "sink":
         return [primary_key(node)]
-    return [[int(i) for i in node.at(*path, default=())] for path in paths.get(node.kind, ())]
+    return [list(map(int, node.at(*path, default=()))) for path in paths.get(node.kind, ())]
 
 
 def grouping(node: PlanNode) -> list[int]:

@@ -365,7 +365,7 @@ def primary_key(node: PlanNode) -> list[int]:
     """Return the positions of the primary key among the stored columns of a sink."""
     names = node.at("dynamicTableSink", "table", "resolvedTable", "schema", "primaryKey", "columns", default=())
     row = [f.name for f in sink_row(node)]
-    return [row.index(name) for name in names] if row else []
+    return list(map(row.index, names)) if row else []
 
 
 def _primary_key(node: PlanNode) -> PlanFields | None:

@@ -282,7 +282,7 @@ def _is_numbered(name: str, base: str) -> bool:
 
 def _inputs_and_more(columns: _NodeColumns, node: PlanNode) -> _Found:
     """Return the columns of all inputs in order, for joins, ranks, windows, and nodes that emit their input rows."""
-    inputs = [columns.of(source) for source in node.inputs]
+    inputs = list(map(columns.of, node.inputs))
     if node.kind == "union" or not inputs:
         return inputs[0] if inputs else ()
     return [column for source_columns in inputs for column in source_columns]

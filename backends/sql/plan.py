@@ -60,7 +60,7 @@ def row_fields(type_json: Any) -> PlanFields:
     match = _ROW.fullmatch(type_json) if isinstance(type_json, str) else None
     if match is None:
         raise OptionError(f"expected the type of a row, found {str(type_json)[:200]!r}")
-    return tuple(_field(part) for part in _parts(match[1]))
+    return tuple(map(_field, _parts(match[1])))
 
 
 def distinct_names(fields: Iterable[PlanField]) -> PlanFields:
@@ -343,7 +343,7 @@ def normal_form(part: Any) -> Any:
     becomes the types of its fields.
     """
     if isinstance(part, list):
-        return [normal_form(element) for element in part]
+        return list(map(normal_form, part))
     if not isinstance(part, Mapping):
         return part
     members = {name: _member(name, member) for name, member in part.items() if not (name == "name" and "argList" in part)}

@@ -40,7 +40,7 @@ class RowChange:
     @property
     def is_same(self) -> bool:
         """Whether nothing changes."""
-        return self.fields == tuple(NewField(i) for i in range(self.size))
+        return self.fields == tuple(map(NewField, range(self.size)))
 
 
 @dataclass(frozen=True)

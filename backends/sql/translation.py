@@ -121,7 +121,7 @@ def _ways(plan: CompiledPlan) -> Iterator[_Way]:
     has_match = any(node.kind == "match" for node in plan.nodes)
     together = [dict.fromkeys((node.id for node in sinks), shape) for shape in _SINKS]
     for shapes in together + (list(_different(sinks)) if len(sinks) > 1 else []):
-        for validated in product(*(_validated(node) for node in sinks)):
+        for validated in product(*map(_validated, sinks)):
             validated_sinks = dict(zip((node.id for node in sinks), validated, strict=True))
             for timestamps in (False, True) if has_times else (False,):
                 for chaining, match_chained in ((True, True), (True, False), (False, False)):

@@ -305,7 +305,7 @@ def _possible_starts(source: DataInput) -> list[int]:
     # A proxy version follows the name of a role; a type and a number of options follow the name of a state
     is_small = np.zeros(len(data), dtype=bool)
     is_small[:-3] = (data[:-3] == 0) & (data[1:-2] == 0) & (data[2:-1] == 0) & (data[3:] <= _MOST_OPTIONS)
-    is_role = np.isin(behind - places - 2, [len(role) for role in _ROLES])
+    is_role = np.isin(behind - places - 2, list(map(len, _ROLES)))
     fits = is_small[behind] & (is_role | is_small[np.minimum(behind + 4, end - 1)])
     starts = [at for at in places[fits].tolist() if _is_serializer_or_state(source, at)]
     source.position = first

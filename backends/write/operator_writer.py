@@ -42,7 +42,7 @@ class OperatorStateFileWriter:
         self._states = {s.name: s for s in states}
         self._context = f"{context}, " if context else ""
         self._offsets: dict[str, list[npt.NDArray[np.int64]]] = {s.name: [] for s in states}
-        header = operator_header(registered if registered is not None else [register(s) for s in states])
+        header = operator_header(registered if registered is not None else list(map(register, states)))
         target = DataOutput()
         header.write(target)
         self._file = BufferedSink(sink, target.buffer)

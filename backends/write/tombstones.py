@@ -101,7 +101,7 @@ class TombstoneEncoder:
             self._value = VALUE
             namespace = state.namespace if self._is_whole or space is not None else _AnyNamespace()
             marker = ValueDescription(state.name, VALUE_KIND, _MARK, state.key, namespace)
-        fields = [schema.field(c) for c in self._columns]
+        fields = list(map(schema.field, self._columns))
         self._encoder = KeyedStateEncoder(
             marker, replace(address, phase=TOMBSTONES), pa.schema([*fields, pa.field(self._value, pa.bool_())]), **options
         )
@@ -111,7 +111,7 @@ class TombstoneEncoder:
         for name in self._columns:
             if name not in self._may_be_null:
                 check_present(batch, name, self._context)
-        columns = [batch.column(c) for c in self._columns]
+        columns = list(map(batch.column, self._columns))
         whole = pa.repeat(self._is_whole, batch.num_rows)
         yield from self._encoder.encode(pa.RecordBatch.from_arrays([*columns, whole], names=[*self._columns, self._value]))
 

@@ -85,7 +85,7 @@ class AvroArray(AvroType):
         return [self.items.to_column(v, options) for v in value]
 
     def from_column(self, value: Any) -> list[Any]:
-        return [self.items.from_column(v) for v in value]
+        return list(map(self.items.from_column, value))
 
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.blocks(column):
@@ -96,7 +96,7 @@ class AvroArray(AvroType):
             self.items.emit_encode(builder, column.child(0))
 
     def hash_code(self, value: Sequence[Any]) -> int:
-        return hashing.of_units((self.items.hash_code(v) for v in value), start=1)
+        return hashing.of_units(map(self.items.hash_code, value), start=1)
 
 
 class AvroMap(AvroArray):

@@ -224,7 +224,7 @@ def _branch(branches: list[Any], value: Any) -> tuple[int, Any]:
 
 def _same_name(writer: Mapping[str, Any], reader: Mapping[str, Any]) -> bool:
     names = {reader["name"], *reader.get("aliases", ())}
-    return _short(writer["name"]) in {_short(name) for name in names}
+    return _short(writer["name"]) in set(map(_short, names))
 
 
 def _same_type(writer: Any, reader: Any) -> bool:

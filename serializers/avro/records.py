@@ -111,7 +111,7 @@ class AvroSerializerSnapshot(TypeSerializerSnapshot):
 def _significant(node: Any) -> Any:
     """Return a schema without the attributes that ``Schema.equals`` ignores."""
     if isinstance(node, list):
-        return [_significant(n) for n in node]
+        return list(map(_significant, node))
     if isinstance(node, dict):
         return {k: _significant(v) for k, v in node.items() if k not in ("doc", "aliases")}
     return node

@@ -177,7 +177,7 @@ def _with_logical(base: Codec, definition: Mapping[str, Any]) -> Codec:
 def _without_invalid_decimals(node: Any) -> Any:
     """Return a schema as Avro's Java library reads it: a decimal with invalid precision or scale is bytes."""
     if isinstance(node, list):
-        return [_without_invalid_decimals(n) for n in node]
+        return list(map(_without_invalid_decimals, node))
     if not isinstance(node, dict):
         return node
     plain_schema = dict(node)

@@ -71,7 +71,7 @@ class SimpleArraySerializer(DelegatingCodec, SimpleSerializer):
 
     def content_hash(self, value: Any) -> int:
         """Return ``Arrays.hashCode``, the rule of arrays inside rows. An array itself hashes by identity and can't be a key."""
-        return hashing.of_units((self.element.hash_code(v) for v in value), start=1)
+        return hashing.of_units(map(self.element.hash_code, value), start=1)
 
 
 class PrimitiveArraySerializer(SimpleArraySerializer):

@@ -73,7 +73,7 @@ class ListCodec(Codec):
         return [self.element.to_column(v, options) for v in value]
 
     def from_column(self, value: Any) -> list[Any]:
-        return [self.element.from_column(v) for v in value]
+        return list(map(self.element.from_column, value))
 
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.counted(column, min_size=self.element.min_size):
@@ -97,7 +97,7 @@ class ListSerializer(ListCodec, TypeSerializer):
         return ListSerializerSnapshot(self._snapshot_class, [self.element.snapshot()])
 
     def hash_code(self, value: Sequence[Any]) -> int:
-        return hashing.of_units((self.element.hash_code(v) for v in value), start=1)
+        return hashing.of_units(map(self.element.hash_code, value), start=1)
 
 
 class ListSerializerSnapshot(CompositeTypeSerializerSnapshot):
@@ -239,7 +239,7 @@ class SetSerializer(ListCodec, TypeSerializer):
         return SetSerializerSnapshot(self._snapshot_class, [self.element.inner.snapshot()])
 
     def hash_code(self, value: Sequence[Any]) -> int:
-        return hashing.wrap(sum(self.element.hash_code(v) for v in value))
+        return hashing.wrap(sum(map(self.element.hash_code, value)))
 
 
 class SetSerializerSnapshot(CompositeTypeSerializerSnapshot):

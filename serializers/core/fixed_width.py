@@ -110,7 +110,7 @@ class FixedWidthCodec(Codec):
                 f"{self.length} bytes"
             )
         buffers = (np.packbits(is_present, bitorder="little"), ends.astype(np.int32), np.ascontiguousarray(values))
-        return pa.Array.from_buffers(pa.binary(), len(column), [pa.py_buffer(buffer) for buffer in buffers])
+        return pa.Array.from_buffers(pa.binary(), len(column), list(map(pa.py_buffer, buffers)))
 
 
 class FixedWidthSerializer(FixedWidthCodec, SimpleSerializer):

@@ -113,7 +113,7 @@ class CaseClassSerializer(FieldsSerializer):
     @property
     def padded_length(self) -> int:
         """Bytes of every value and of null, if all fields have a fixed length."""
-        lengths = [declared_length(f) for f in self.fields]
+        lengths = list(map(declared_length, self.fields))
         return 4 + sum(lengths) if all(n > 0 for n in lengths) else VARIABLE
 
     @property
@@ -203,7 +203,7 @@ class CaseClassSerializer(FieldsSerializer):
         """Append the instructions for a number of fields, that many fields, and nulls for the others."""
         counter, end = builder.register(), builder.label()
         begins = [builder.label() for _ in range(len(self.fields) + 1)]
-        columns = [column.child(number) for number in range(len(self.fields))]
+        columns = list(map(column.child, range(len(self.fields))))
         with builder.field("number of fields; see register_case_class"):
             with builder.unless(Op.LIST, DISCARD, register=counter, child=DISCARD, min_size=0):
                 builder.op(Op.VALID, column)

@@ -172,7 +172,7 @@ class _Reader:
         return result
 
     def all(self, contents: Sequence[Any]) -> list[Any]:
-        return [self.convert(c) for c in contents]
+        return list(map(self.convert, contents))
 
 
 _CONVERT: Final[dict[str, Callable[[_Reader, Any], Any]]] = {

@@ -207,10 +207,10 @@ class ProgramBuilder:
         return int(cell)
 
     def _instruction_table(self) -> npt.NDArray[np.int64]:
-        return np.array([[self._number(cell) for cell in row] for row in self._rows], dtype=np.int64).reshape(-1, WIDTH)
+        return np.array([list(map(self._number, row)) for row in self._rows], dtype=np.int64).reshape(-1, WIDTH)
 
     def _aux_table(self) -> npt.NDArray[np.int64]:
-        rows = [[self._number(cell) for cell in row] + [0] * (4 - len(row)) for row in self._aux]
+        rows = [list(map(self._number, row)) + [0] * (4 - len(row)) for row in self._aux]
         return np.array(rows or [[0] * 4], dtype=np.int64)
 
     def _constant_bytes(self) -> npt.NDArray[np.uint8]:

@@ -103,7 +103,7 @@ class Bits(NamedTuple):
     @classmethod
     def of(cls, value: Any) -> Bits:
         """Convert the numbers of the set bits."""
-        bits = sorted({index(bit) for bit in value})
+        bits = sorted(set(map(index, value)))
         if bits and not 0 <= bits[0] <= bits[-1] < _LARGEST_BIT:
             raise ValueError(f"expected bits of a BitSet, from 0 to {_LARGEST_BIT - 1}")
         return cls(bits)

@@ -307,14 +307,14 @@ def java_value(content: Any) -> Any:
         case JavaInstance():
             fields = {name: java_value(value) for name, value in content.fields.items()}
             if content.annotations:
-                fields["@data"] = [java_value(a) for a in content.annotations]
+                fields["@data"] = list(map(java_value, content.annotations))
             return KryoObject(content.class_name, fields)
         case JavaEnum():
             return content.constant
         case JavaClass():
             return content.name
         case list():
-            return [java_value(value) for value in content]
+            return list(map(java_value, content))
     return content
 
 

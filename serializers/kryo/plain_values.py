@@ -42,7 +42,7 @@ def _plain(node: Node, contents: dict[Node, Any]) -> Any:
         case KryoMap():
             return KryoMap((of(key), of(value)) for key, value in content)
         case list():
-            return [of(part) for part in content]
+            return list(map(of, content))
     return of(content)
 
 
@@ -69,7 +69,7 @@ def to_json(value: Any) -> Any:
             return {to_json(k): to_json(v) for k, v in value}
         return [[to_json(k), to_json(v)] for k, v in value]
     if isinstance(value, list):
-        return [to_json(v) for v in value]
+        return list(map(to_json, value))
     if isinstance(value, Mapping):
         return {str(k): to_json(v) for k, v in value.items()}
     return to_text(value) if isinstance(value, BigInteger) else str(value)

@@ -157,7 +157,7 @@ class RowSlot(ContainerSlot):
 
     def __init__(self, type_: RowType) -> None:
         super().__init__(type_)
-        self.fields = tuple(slot_of(t) for t in type_.types)
+        self.fields = tuple(map(slot_of, type_.types))
         self.limits = tuple(map(limits_of, type_.types))
         self._first = null_bytes(len(self.fields))
         self.min_size = self._first + 8 * len(self.fields)

@@ -325,7 +325,7 @@ class VariantSlot(Slot):
             builder.op(Op.SLOT_VARIANT, column.child(0), place=place, dictionary=column.child(1))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column, place: SlotAddress) -> None:
-        value, dictionary = (column.named(name) for name in Variant._fields)
+        value, dictionary = map(column.named, Variant._fields)
         builder.op(Op.SLOT_VARIANT, column, place=place, value=value, dictionary=dictionary)
 
 

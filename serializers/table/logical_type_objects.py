@@ -247,7 +247,7 @@ def _content(field: TypeField, value: Any) -> Any:
     if field.form == TYPE:
         return type_instance(value)
     if field.form == FIELDS:
-        fields = JavaList([_field(f) for f in value])
+        fields = JavaList(list(map(_field, value)))
         return JavaInstance(_LIST, {"c": fields, "list": fields})
     return value
 
@@ -338,8 +338,8 @@ _ROW: Final = JavaClassDescription(
 def _row_serializer(type_: RowType) -> JavaInstance:
     arity = len(type_.fields)
     binary = JavaInstance(_BINARY_ROW.name, {"fixedLengthPartSize": null_bytes(arity) + 8 * arity, "numFields": arity})
-    serializers = JavaArray(f"[L{SERIALIZER};", [_serializer(t) for t in type_.types])
-    types = JavaArray(f"[L{PACKAGE}LogicalType;", [type_instance(t) for t in type_.types])
+    serializers = JavaArray(f"[L{SERIALIZER};", list(map(_serializer, type_.types)))
+    types = JavaArray(f"[L{PACKAGE}LogicalType;", list(map(type_instance, type_.types)))
     fields = {"binarySerializer": binary, "fieldGetters": None, "fieldSerializers": serializers, "types": types}
     return JavaInstance(_ROW.name, fields)
 

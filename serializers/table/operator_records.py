@@ -276,8 +276,8 @@ def _order(content: Any) -> Any:
     """Return the values that a comparator compares, in a comparable form."""
     if isinstance(content, JavaInstance):
         fields = {name: _order(value) for name, value in content.fields.items() if name != _GENERATED}
-        return content.class_name, fields, [_order(a) for a in content.annotations]
-    return [_order(c) for c in content] if isinstance(content, list) else content
+        return content.class_name, fields, list(map(_order, content.annotations))
+    return list(map(_order, content)) if isinstance(content, list) else content
 
 
 class WindowKey(NamedTuple):

@@ -46,7 +46,7 @@ class PythonRowDataSerializerSnapshot(RowDataSerializerSnapshot):
 
     def restore_serializer(self) -> TypeSerializer:
         type_ = RowType.of(*self.logical_types)
-        return PythonRowDataSerializer([python_serializer(t) for t in type_.types], type_.names, self)
+        return PythonRowDataSerializer(list(map(python_serializer, type_.types)), type_.names, self)
 
 
 class PythonArrayDataSerializer(_OfSavepoint, ListCodec, TypeSerializer):
@@ -87,7 +87,7 @@ class PythonMapDataSerializerSnapshot(JavaObjectsSnapshot):
 _CONTAINERS: Final[dict[type[LogicalType], Callable[[Any], TypeSerializer]]] = {
     ArrayType: PythonArrayDataSerializer,
     MapType: PythonMapDataSerializer,
-    RowType: lambda t: PythonRowDataSerializer([python_serializer(f) for f in t.types], t.names),
+    RowType: lambda t: PythonRowDataSerializer(list(map(python_serializer, t.types)), t.names),
 }
 """Serializers of types with nested types. Other types have theirs in their descriptor."""
 

@@ -85,8 +85,8 @@ _NESTED: Final[dict[type[TypeSerializer], Callable[[Any], TypeSerializer]]] = {
     GenericArraySerializer: lambda t: _PythonListSerializer(python_coder(t.element)),
     ListSerializer: lambda t: _PythonListSerializer(python_coder(t.element)),
     MapSerializer: lambda t: MapSerializer(python_coder(t.key), python_coder(t.value.inner)),
-    TupleSerializer: lambda t: TupleSerializer([python_coder(f) for f in t.fields]),
-    RowSerializer: lambda t: RowSerializer([python_coder(f) for f in t.fields], t.names),
+    TupleSerializer: lambda t: TupleSerializer(list(map(python_coder, t.fields))),
+    RowSerializer: lambda t: RowSerializer(list(map(python_coder, t.fields)), t.names),
 }
 """Coders of types with nested types, as in PyFlink's ``from_type_info``."""
 

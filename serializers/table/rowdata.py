@@ -148,7 +148,7 @@ class RowDataSerializer(BinaryDataSerializer):
     def new_snapshot(self) -> TypeSerializerSnapshot:
         types = self.slot.type.types
         nested = [internal_serializer(t).snapshot() for t in types]
-        return RowDataSerializerSnapshot(ROW_SNAPSHOT, [type_object(t) for t in types], nested)
+        return RowDataSerializerSnapshot(ROW_SNAPSHOT, list(map(type_object, types)), nested)
 
     def named_as(self, type_: LogicalType) -> RowDataSerializer:
         """Return the same serializer with the field names of a row type, if its fields have the same types.

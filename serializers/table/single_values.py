@@ -484,7 +484,7 @@ class VariantSerializer(OfSqlType, SimpleSerializer):
         builder.op(Op.VARIANT, column.child(0), dictionary=column.child(1))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        value, dictionary = (column.named(name) for name in Variant._fields)
+        value, dictionary = map(column.named, Variant._fields)
         builder.op(Op.REQUIRE, column)
         builder.op(Op.VARIANT, column, value=value, dictionary=dictionary)
 

@@ -249,7 +249,7 @@ class HexText:
 
 
 def _row_content(row: Any) -> Content:
-    return None if row is None else [_scalar_content(element) for element in row]
+    return None if row is None else list(map(_scalar_content, row))
 
 
 def _row_object(content: Content) -> Any:
@@ -311,7 +311,7 @@ _IDS: Final = "ids"
 
 def _content(content: Any) -> Content:
     if isinstance(content, list):
-        return [_content(element) for element in content]
+        return list(map(_content, content))
     if isinstance(content, JavaEnum):
         return {CLASS: content.class_name, "constant": content.constant}
     if isinstance(content, JavaClass):

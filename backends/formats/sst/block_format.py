@@ -131,7 +131,7 @@ class RawBlocks:
         """Return blocks of a table; they begin at ``begins`` in ``data``, and at ``offsets`` in the table."""
         places = np.empty((len(begins), PLACE_FIELDS), dtype=np.int64)
         result = np.zeros(2, dtype=np.int64)
-        columns = (np.ascontiguousarray(column) for column in (begins, offsets, sizes))
+        columns = map(np.ascontiguousarray, (begins, offsets, sizes))
         size = int(_inspect(data, *columns, _LIMITS, LARGEST_BLOCK, places, result))
         blocks = cls(data, places, size)
         if result[0]:

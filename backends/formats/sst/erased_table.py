@@ -170,11 +170,11 @@ class ErasedTable:
         table = self.table
         smallest, largest = table.file.smallest, table.file.largest
         if self.beginnings.covering(table.smallest) is not None:
-            firsts = [self._tagged(key) for key in self._first_keys()]
+            firsts = list(map(self._tagged, self._first_keys()))
             firsts += [self._begin_within(key) for key, _ in self.deletions]
             smallest = min(firsts, key=_order)
         if self.beginnings.covering(table.largest) is not None:
-            lasts = [self._tagged(key) for key in self._last_keys()]
+            lasts = list(map(self._tagged, self._last_keys()))
             lasts += [self._end_within(end) for _, end in self.deletions]
             largest = max(lasts, key=_order)
         return smallest, largest

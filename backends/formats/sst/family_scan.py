@@ -122,7 +122,7 @@ class FamilyScan:
     def _of_each(self, runs: Sequence[RunScan], function: Callable[[RunScan], _Result]) -> list[_Result]:
         """Return the results of a function of each run; requests of several runs are sent at the same time."""
         if self.threads is None or len(runs) == 1:
-            return [function(run) for run in runs]
+            return list(map(function, runs))
         return [future.result() for future in [self.threads.submit(copy_context().run, function, run) for run in runs]]
 
     def _round(self, pieces: list[list[Piece]], lower: Bound, upper: Bound) -> tuple[tuple[Bytes, Numbers], Bound]:

@@ -113,7 +113,7 @@ class TableScan:
             np.frombuffer(self.table.stream.read(begin, end - begin), dtype=np.uint8)
             for begin, end in zip(begins[starts].tolist(), ends[lasts].tolist(), strict=True)
         ]
-        places = np.cumsum([0, *(len(part) for part in parts[:-1])])
+        places = np.cumsum([0, *map(len, parts[:-1])])
         which = np.searchsorted(starts, np.arange(len(begins)), side="right") - 1
         return (parts[0] if len(parts) == 1 else np.concatenate(parts)), begins - begins[starts][which] + places[which]
 

@@ -200,7 +200,7 @@ class Table:
     @property
     def entries_estimate(self) -> int:
         """Number of entries less twice the number of deletions, as RocksDB estimates keys (``rocksdb.estimate-num-keys``)."""
-        entries, deletions = (self._number(name) for name in (_COUNT, b"rocksdb.deleted.keys"))
+        entries, deletions = map(self._number, (_COUNT, b"rocksdb.deleted.keys"))
         return max(0, entries - 2 * deletions)
 
     def _number(self, name: bytes) -> int:

@@ -129,7 +129,7 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Return how other kernels call the function with arguments of these types."""
-        return super().get_call_template([types.unliteral(argument) for argument in args], kws)
+        return super().get_call_template(list(map(types.unliteral, args)), kws)
 
     def compile(self, sig: Any) -> Any:
         """Compile the function for types of arguments, or load it from the cache."""
