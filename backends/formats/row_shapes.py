@@ -60,7 +60,7 @@ class LargeEntry:
 class ListPieces:
     """Decoder of the entries of a list state. A large list becomes several rows with a part of its elements each.
 
-    ``element``: the serializer of elements. ``layout``, ``options`` and ``where``: as for
+    ``element``: the serializer of elements. ``layout``, ``options`` and ``context``: as for
     :func:`~state_processor.backends.formats.entry_runs.decode_framed`. ``size``: bytes of a list to decode at a time.
     """
 

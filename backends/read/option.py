@@ -79,8 +79,8 @@ class Declaration:
 def option(values: Any, doc: str, default: Any = None, *, in_repr: bool = True, **declaration: Any) -> Any:
     """Return a field of a dataclass that declares an option.
 
-    ``values``, ``doc``, ``default`` and ``**others``: see :class:`Declaration`. ``in_repr``: false to leave the value out of the
-    object's ``repr``.
+    ``values``, ``doc``, ``default`` and ``**declaration``: see :class:`Declaration`. ``in_repr``: false to leave the value out of
+    the object's ``repr``.
     """
     metadata = {_DECLARATION: Declaration(values, doc, default, **declaration)}
     if isinstance(default, dict):

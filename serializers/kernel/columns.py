@@ -4,17 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.paths import join
 
 # Kinds of columns: bytes of a fixed-width slot, or
 STRUCT: Final = 0
 OFFSETS: Final = -1  # text or bytes
 LIST: Final = -2
+
+
+class ColumnValues(Protocol):
+    """The values of a column in Python, and their bytes: what the kernels need of a serializer."""
+
+    @property
+    def writes_null(self) -> bool:
+        """True if the bytes have a form for null."""
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """Return the type of the column."""
+
+    def from_column(self, value: Any) -> Any:
+        """Return a value from a cell of the column."""
+
+    def serialize(self, value: Any) -> bytes:
+        """Return the bytes of a value."""
 
 
 @dataclass(slots=True, eq=False)

@@ -49,18 +49,34 @@ _OPTIONS: Final = {"nopython": True, "nogil": True, "boundscheck": None, "error_
 
 
 class Kernel:
-    """A function that Numba compiles when Python, or a kernel that calls it, needs it. Numba is not imported before."""
+    """A function that Numba compiles when Python, or a kernel that calls it, needs it. Numba is not imported before.
 
-    is_part = False
-    """True if the function is compiled as a part of the kernels that call it."""
+    ``allocates``: it makes arrays. ``is_part``: it is compiled as a part of the kernels that call it, with ``inlined`` in place
+    of the call. ``from_python``: Python calls its compiled form.
+    """
 
-    def __init__(self, function: Function, allocates: bool, **options: Any) -> None:
+    def __init__(
+        self,
+        function: Function,
+        *,
+        allocates: bool = False,
+        is_part: bool = False,
+        inlined: bool = False,
+        from_python: bool = False,
+    ) -> None:
         wrapper: Any = self
         update_wrapper(wrapper, function)
         self.py_func = function
-        self.options = {**_OPTIONS, "_nrt": allocates, **options}
+        self.options = {**_OPTIONS, "_nrt": allocates}
+        if not from_python:
+            self.options |= {"no_cpython_wrapper": True, "forceinline": inlined}
+        self.is_part = is_part
         self.made: Any = None
         """Its Numba form, if it was already needed."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the function in Python, for a kernel that is interpreted."""
+        return self.in_python(*arguments)
 
     @cached_property
     def kernel_stamp(self) -> str:
@@ -85,18 +101,6 @@ class Kernel:
     def _numba_type_(self) -> Any:
         """Numba's type of the function where another kernel calls it."""
         return self.dispatcher._numba_type_
-
-
-class _ForKernels(Kernel):
-    """A function that kernels call, compiled or interpreted: as a part of them, or by its address."""
-
-    def __init__(self, function: Function, allocates: bool, *, is_part: bool = True, inlined: bool = False) -> None:
-        super().__init__(function, allocates, no_cpython_wrapper=True, forceinline=inlined)
-        self.is_part = is_part
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Run the function in Python, for a kernel that is interpreted."""
-        return self.in_python(*arguments)
 
 
 class Intrinsic:
@@ -135,17 +139,17 @@ class Intrinsic:
 
 def kernel(function: Function) -> Any:
     """Compile a function for other kernels that makes no arrays."""
-    return _ForKernels(function, allocates=False)
+    return Kernel(function, is_part=True)
 
 
 def inlined_kernel(function: Function) -> Any:
     """Compile a function as a part of its caller: other calls pass seven or nine words for each array."""
-    return _ForKernels(function, allocates=False, inlined=True)
+    return Kernel(function, is_part=True, inlined=True)
 
 
 def allocating_kernel(function: Function) -> Any:
     """Compile a function for other kernels that makes arrays."""
-    return _ForKernels(function, allocates=True)
+    return Kernel(function, is_part=True, allocates=True)
 
 
 class DeclaredKernel:
@@ -235,9 +239,9 @@ class OnDemand(DeclaredKernel):
 
 def entry_point(*arguments: ArgumentType, allocates: bool = False) -> Callable[[Function], EntryPoint]:
     """Compile a function that Python calls with arguments of these types; ``allocates`` if it makes arrays."""
-    return lambda function: EntryPoint(arguments, Kernel(function, allocates))
+    return lambda function: EntryPoint(arguments, Kernel(function, allocates=allocates, from_python=True))
 
 
 def on_demand(*arguments: ArgumentType) -> Callable[[Function], OnDemand]:
     """Compile a function that kernels call by its address, when :meth:`OnDemand.address` is first asked for."""
-    return lambda function: OnDemand(arguments, _ForKernels(function, allocates=False, is_part=False))
+    return lambda function: OnDemand(arguments, Kernel(function))

@@ -64,7 +64,7 @@ def storer(bits: int, *, big_endian: bool) -> Callable[[Memory, Any, Any], None]
 class Interpreter:
     """Decides which calls of kernels are interpreted.
 
-    ``left``: lines of arrays that kernels may still read in Python.
+    ``budget``: lines of arrays that kernels may still read in Python.
     """
 
     def __init__(self, budget: int = MOST_WORK) -> None:

@@ -329,7 +329,7 @@ class Node(NamedTuple):
 class NodeSerializer(NestedDelegatingSerializer):
     """:class:`Node`: its six fields one after the other.
 
-    ``others``: the serializers of the other fields, if known from a snapshot; their types are fixed.
+    ``pointers``: the serializers of the other fields, if known from a snapshot; their types are fixed.
     """
 
     snapshot_class = f"{MULTISET}NodeSerializer$NodeSerializerSnapshot"

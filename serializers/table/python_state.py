@@ -133,7 +133,7 @@ def _check_keys(value: Any) -> None:
 class PickleSerializer(BytesSerializer):
     """A pickle that is loaded, as JSON text or as a value of a type.
 
-    ``shown``: the type; ``None`` for JSON text.
+    ``declared``: the type; ``None`` for JSON text.
     """
 
     def __init__(self, declared: TypeSerializer | None) -> None:

@@ -28,7 +28,7 @@ def behind(beginning: bytes) -> bytes:
 class Beginnings:
     """Beginnings of keys in order. None of them begins with another one.
 
-    ``given``: the beginnings, in any order. Those that begin with another one are left out.
+    ``beginnings``: the beginnings, in any order. Those that begin with another one are left out.
     """
 
     def __init__(self, beginnings: Iterable[bytes]) -> None:

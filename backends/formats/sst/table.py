@@ -103,7 +103,7 @@ class Table:
         The file.
     file
         The manifest's record of the table.
-    where
+    context
         Operator, subtask, store and file, for messages.
     needs_index
         Whether the index will be needed. From remote storage, it is read together with the end of the file if possible.

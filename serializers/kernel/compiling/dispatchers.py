@@ -6,7 +6,7 @@ import hashlib
 import pickle
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 from uuid import uuid4
 
 from numba.core import types
@@ -28,10 +28,20 @@ from state_processor.serializers.kernel.compiling.cache import (
     write_private,
 )
 
-if TYPE_CHECKING:
-    from state_processor.serializers.kernel.compiler import Kernel
-
 _DIGEST: Final = hashlib.sha256().digest_size
+
+
+class Compilable(Protocol):
+    """A function to compile, with Numba's options; see :class:`~state_processor.serializers.kernel.compiler.Kernel`."""
+
+    py_func: Callable[..., Any]
+    options: dict[str, Any]
+    is_part: bool
+    made: Any
+
+    @property
+    def kernel_stamp(self) -> str:
+        """Digest of all that is compiled into the function."""
 
 
 class KernelCache(NullCache):  # type: ignore[misc]
@@ -122,7 +132,7 @@ class _PartCompiler(Compiler):  # type: ignore[misc]
 class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
     """A function that one process at a time compiles, for types of arguments without their constants."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Compilable) -> None:
         super().__init__(kernel.py_func, {}, kernel.options, pipeline_class=_PartCompiler if kernel.is_part else Compiler)
         if not kernel.is_part:
             self._cache = KernelCache(kernel.py_func, kernel.kernel_stamp)
@@ -163,7 +173,7 @@ class _UncallableDispatcher(KernelDispatcher):
         self.overloads[tuple(cres.signature.args)] = cres
 
 
-def dispatcher_of(kernel: Kernel) -> Any:
+def dispatcher_of(kernel: Compilable) -> Any:
     """Return the dispatcher of a function; threads that ask at the same time get the same."""
     with global_compiler_lock:
         if kernel.made is None:

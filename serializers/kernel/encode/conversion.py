@@ -20,7 +20,7 @@ from state_processor.serializers.decode_options import WIDEST
 from state_processor.serializers.doors import Door, current_door
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError, why_unwritable
 from state_processor.serializers.foreign_errors import culprit_of, describe
-from state_processor.serializers.kernel.columns import Column, ColumnTree, is_timed, timed
+from state_processor.serializers.kernel.columns import Column, ColumnTree, ColumnValues, is_timed, timed
 from state_processor.serializers.kernel.encode.conversion_table import (
     REFUSED,
     conversion,
@@ -46,7 +46,7 @@ def match_fields(
 ) -> dict[str, int]:
     """Return the position in a struct of each field that a type expects; optional fields may be missing.
 
-    ``given`` and ``expected``: names of the fields of the struct, and of the type. ``context``: the column or value, for
+    ``names`` and ``expected``: names of the fields of the struct, and of the type. ``context``: the column or value, for
     messages. ``groups``: more optional fields, each with its groups. A group is the fields of a subclass: a struct has all of
     them or none.
     """
@@ -122,8 +122,8 @@ def bind(serializer: Codec, column_type: pa.DataType, path: str, *, as_key: bool
 
     It is ``serializer.arrow_type``, except for dates and times as text.
 
-    ``serializer``: how values are written. ``given`` and ``path``: the column's type, and its name for messages. ``as_key``:
-    whether values identify stored entries, such as keys to look up, to update or to delete.
+    ``serializer``: how values are written. ``column_type`` and ``path``: the column's type, and its name for messages.
+    ``as_key``: whether values identify stored entries, such as keys to look up, to update or to delete.
     """
     target = serializer.arrow_type(WIDEST)
     try:
@@ -371,7 +371,7 @@ def _prepared(prepared: PreparedColumn, array: pa.Array, path: str, reachable: M
     return _one_by_one(prepared.serializer, array, path, reachable, places)
 
 
-def _one_by_one(serializer: Codec, array: pa.Array, path: str, reachable: Mask, places: Places) -> pa.Array:
+def _one_by_one(serializer: ColumnValues, array: pa.Array, path: str, reachable: Mask, places: Places) -> pa.Array:
     written: list[bytes | None] = []
     for slot, scalar in enumerate(array):
         if not scalar.is_valid or not reachable[slot]:
@@ -386,7 +386,7 @@ def _one_by_one(serializer: Codec, array: pa.Array, path: str, reachable: Mask, 
     return pa.array(written, pa.binary())
 
 
-def _words(problem: Exception, serializer: Codec, value: Any) -> str:
+def _words(problem: Exception, serializer: ColumnValues, value: Any) -> str:
     culprit = None if isinstance(problem, StateProcessorError) else culprit_of(problem)
     if culprit is None:
         return why_unwritable(problem, serializer, value)

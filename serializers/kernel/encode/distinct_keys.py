@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.serializers.codec import Codec
 from state_processor.serializers.decode_options import WIDEST
 from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.kernel.columns import ColumnValues
 from state_processor.serializers.late import pc
 
 Rows = Callable[[int], int]
@@ -33,7 +33,7 @@ class Distinct:
     of_set: bool = False
 
 
-def distinct_values(serializer: Codec, *, of_set: bool = False) -> Distinct:
+def distinct_values(serializer: ColumnValues, *, of_set: bool = False) -> Distinct:
     """Return the comparison of a serializer's values that are keys of maps, or elements of sets."""
     return Distinct(serializer.arrow_type(WIDEST), lambda value: serializer.serialize(serializer.from_column(value)), of_set)
 

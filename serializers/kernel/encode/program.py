@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.serializers.codec import Codec
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.kernel.builder import Program, ProgramBuilder
-from state_processor.serializers.kernel.columns import Column, ColumnTree
+from state_processor.serializers.kernel.columns import Column, ColumnTree, ColumnValues
 from state_processor.serializers.kernel.encode.distinct_keys import Distinct
 from state_processor.serializers.kernel.fallback import log_fallback
 from state_processor.serializers.kernel.opcodes import Op
@@ -52,7 +51,7 @@ class PreparedColumn:
     ``convert`` returns the bytes of a whole column; without it, or if it returns ``None``, values are written one by one.
     """
 
-    serializer: Codec
+    serializer: ColumnValues
     type: pa.DataType
     convert: Callable[[pa.Array], pa.Array | None] | None = None
 
@@ -63,8 +62,8 @@ class EncodeProgram(Program):
 
     ``prepared`` holds the columns (by number) whose values a serializer writes in Python before the kernel copies them,
     ``limits`` the checks of columns before the kernel sees them, ``distinct`` the comparison of the keys of maps and of the
-    elements of sets, by the column of the map or set. ``numbers`` says of the columns with digits of numbers of any size whether
-    these are whole.
+    elements of sets, by the column of the map or set. ``numbers`` maps each big-number column to whether its
+    values are integers.
     """
 
     prepared: dict[int, PreparedColumn]
@@ -146,13 +145,13 @@ class EncodeBuilder(ProgramBuilder):
         """Write the bytes in a column unchanged, or ``null`` for null. If ``null`` is ``None``, null is an error."""
         self.op(Op.RAW, column, null=-1 if null is None else self.constant(null), size=0 if null is None else len(null))
 
-    def prepare(self, serializer: Codec, column: Column) -> None:
+    def prepare(self, serializer: ColumnValues, column: Column) -> None:
         """Let a serializer write the column's values in Python; the kernel copies the bytes."""
         log_fallback("encoded", serializer, self.path)
         self._prepared[column.index] = PreparedColumn(serializer, column.type)
         self.raw(column, serializer.serialize(None) if serializer.writes_null else None)
 
-    def fixed(self, serializer: Codec, column: Column, convert: ColumnWriter, null: Bytes | None) -> None:
+    def fixed(self, serializer: ColumnValues, column: Column, convert: ColumnWriter, null: Bytes | None) -> None:
         """Let ``convert`` write the values of each batch from the column and its own type; ``null`` are the bytes of null."""
         own_type = serializer.arrow_type(DecodeOptions())
         self._prepared[column.index] = PreparedColumn(serializer, column.type, lambda array: convert(array, own_type))
