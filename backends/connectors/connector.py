@@ -16,17 +16,15 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from logging import getLogger
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import pyarrow as pa
 
 from state_processor.serializers.errors import ForeignCodeError, InvalidRowError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.foreign_errors import is_foreign, message_of, qualified_name
+from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.encode.conversion_table import spark_name
-
-if TYPE_CHECKING:
-    from state_processor.backends.connectors.source_splits import SourceState
 
 _LOG: Final = getLogger("state_processor")
 
@@ -113,6 +111,59 @@ class Versioned:
         target = DataOutput()
         self.write(target)
         return target.to_bytes()
+
+
+_FIRST_SERDE: Final = 0
+_SERDE: Final = 1
+COORDINATOR_STATE: Final = FormatVersions("the state of a source's coordinator", {_FIRST_SERDE: "1.11", _SERDE: "1.12"})
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorState:
+    """State of a source's coordinator: the enumerator's state and its framing.
+
+    ``rest`` are bytes that Flink 1.11 wrote behind it. Later versions of Flink ignore them.
+    """
+
+    enumerator: Versioned
+    serde: int = _SERDE
+    rest: bytes = field(default=b"", repr=False)
+
+    @classmethod
+    def read(cls, data: bytes, context: str) -> CoordinatorState:
+        """Decode the state of a coordinator.
+
+        Raises
+        ------
+        UnsupportedFormatError
+            Its version is not known. Other coordinators have state, too.
+        CorruptSnapshotError
+            Another kind of coordinator wrote the state.
+        """
+        source = DataInput(data, context)
+        serde = source.read_int()
+        COORDINATOR_STATE.check(serde, context, 0)
+        enumerator = Versioned.read(source)
+        if serde != _FIRST_SERDE and not source.at_end():
+            raise source.corrupt(f"{source.remaining} bytes are left over behind the enumerator's state")
+        return cls(enumerator, serde, source.read_bytes(source.remaining))
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes that :meth:`read` reads."""
+        target = DataOutput()
+        target.write_int(self.serde)
+        self.enumerator.write(target)
+        target.write_bytes(self.rest)
+        return target.to_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """The bytes of a source's state: the splits of the readers, and the state of the coordinator."""
+
+    label: str
+    splits: tuple[tuple[int, Versioned], ...]
+    coordinator: CoordinatorState | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,15 @@ from state_processor.backends.connectors.connector import (
     SUBTASK,
     VERSION,
     Connector,
+    CoordinatorState,
     EnumeratedSplit,
     EnumeratorState,
+    SourceState,
     Values,
     Versioned,
 )
 from state_processor.backends.connectors.registry import sources
-from state_processor.backends.connectors.source_splits import CoordinatorState, SourceState, recognized, splits_schema
+from state_processor.backends.connectors.source_splits import recognized, splits_schema
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, OptionError
 

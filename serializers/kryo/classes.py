@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from logging import getLogger
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import UnsupportedFormatError
@@ -13,9 +13,6 @@ from state_processor.serializers.java.types import BOXES, JavaType, KryoClass
 from state_processor.serializers.late import imported_class
 from state_processor.serializers.traversal import outermost_of
 from state_processor.serializers.user_registrations import current_registrations
-
-if TYPE_CHECKING:
-    from state_processor.serializers.kryo.serializer import KryoSerializer
 
 
 class BigInteger(int):
@@ -60,7 +57,7 @@ def undescribed_classes(*parts: Any) -> tuple[str, ...]:
 
     ``parts``: as for :func:`~state_processor.serializers.traversal.outermost_of`.
     """
-    serializers: list[KryoSerializer] = outermost_of(imported_class("kryo.serializer", "KryoSerializer"), *parts)
+    serializers: list[Any] = outermost_of(imported_class("kryo.serializer", "KryoSerializer"), *parts)
     return tuple(dict.fromkeys(s.type_class for s in serializers if not s.self_delimiting))
 
 

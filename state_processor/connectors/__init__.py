@@ -20,11 +20,13 @@ from state_processor.backends.connectors.connector import (
     VERSION,
     WRITER,
     Consumer,
+    CoordinatorState,
     EnumeratedSplit,
     EnumeratorState,
     Format,
     Formats,
     SinkConnector,
+    SourceState,
     Values,
     Versioned,
     Wrapping,
@@ -46,7 +48,7 @@ from state_processor.backends.connectors.layouts import tables
 from state_processor.backends.connectors.layouts.codecs import BOOL, INT, LONG, TEXT, UTF, ListOf, Struct
 from state_processor.backends.connectors.layouts.codecs import Optional as OptionalOf
 from state_processor.backends.connectors.registry import layouts, register_connectors, sinks, sources
-from state_processor.backends.connectors.source_splits import CoordinatorState, SourceState, decoded, fitting, shown_splits
+from state_processor.backends.connectors.source_splits import decoded, fitting, shown_splits
 from state_processor.serializers import DataInput, DataOutput
 from state_processor.serializers.foreign_errors import foreign_errors
 

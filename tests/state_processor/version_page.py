@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from state_processor.backends.connectors.source_splits import COORDINATOR_STATE
+from state_processor.backends.connectors.connector import COORDINATOR_STATE
 from state_processor.backends.formats.changelog_log import STATE_METADATA
 from state_processor.backends.formats.raw_timers import RAW_TIMERS
 from state_processor.backends.metadata.properties import PROPERTIES

@@ -9,9 +9,9 @@ from typing import Any, Final, Unpack
 from state_processor.applications.jobs.job_graph import JobGraph, graph_of
 from state_processor.applications.jobs.signature import UNKNOWN_WRITER, VALUE, JobSignature, OperatorSignature, StateSignature
 from state_processor.applications.jobs.signature_file import parse_signature
-from state_processor.backends.connectors.connector import Connector, SinkConnector, Versioned
+from state_processor.backends.connectors.connector import Connector, SinkConnector, SourceState, Versioned
 from state_processor.backends.connectors.sink_state import SinkState, sink_connector, sink_state, states_of_sinks
-from state_processor.backends.connectors.source_splits import READER_STATE, SourceState, recognized, source_state
+from state_processor.backends.connectors.source_splits import READER_STATE, recognized, source_state
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.formats.opening import open_raw_timers

@@ -8,15 +8,9 @@ from typing import Any
 import pytest
 
 from state_processor import connectors
-from state_processor.backends.connectors.connector import Versioned
+from state_processor.backends.connectors.connector import CoordinatorState, SourceState, Versioned
 from state_processor.backends.connectors.layouts import kafka
-from state_processor.backends.connectors.source_splits import (
-    CoordinatorState,
-    SourceState,
-    _table,
-    recognized,
-    shown_splits,
-)
+from state_processor.backends.connectors.source_splits import _table, recognized, shown_splits
 from state_processor.backends.connectors.splits_writer import written_source
 from state_processor.plugins.aws import layouts as aws
 from state_processor.plugins.aws.layouts import kinesis_snapshot

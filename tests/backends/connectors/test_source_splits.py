@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from state_processor.backends.connectors.connector import Versioned
+from state_processor.backends.connectors.connector import CoordinatorState, SourceState, Versioned
 from state_processor.backends.connectors.file import FILE
 from state_processor.backends.connectors.sequence import SEQUENCE
-from state_processor.backends.connectors.source_splits import CoordinatorState, SourceState, read_source_splits, source_state
+from state_processor.backends.connectors.source_splits import read_source_splits, source_state
 from state_processor.backends.connectors.splits_writer import WrittenSource, written_source
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
