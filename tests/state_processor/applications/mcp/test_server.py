@@ -227,7 +227,7 @@ def test_a_call_that_takes_too_long_ends(job: Path) -> None:
 def test_the_newest_checkpoint_is_followed(tmp_path: Path) -> None:
     take(tmp_path, 2, {"amelia": 1})
     followed = Followed(tmp_path, {})
-    tools = server.Tools(followed, Limits())
+    tools = server.Tools(followed, Limits(seconds=600))
 
     async def total() -> Any:
         answer = await tools.lookup("orders", "amelia")
@@ -236,15 +236,15 @@ def test_the_newest_checkpoint_is_followed(tmp_path: Path) -> None:
     assert asyncio.run(total()) == (2, [[1]])
     shutil.rmtree(take(tmp_path, 3, {"amelia": 2}).parent / "chk-2")
     followed.refresh()
-    assert asyncio.run(server.Tools(followed, Limits()).lookup("orders", "amelia"))["states"]["total"]["rows"] == [[2]]
+    assert asyncio.run(server.Tools(followed, Limits(seconds=600)).lookup("orders", "amelia"))["states"]["total"]["rows"] == [[2]]
 
 
 def test_a_fault_of_the_server_is_not_shown(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     def fail(_: object) -> None:
         raise RuntimeError("password=hunter2")
 
-    monkeypatch.setattr(server.answers, "operators", fail)
+    monkeypatch.setattr(server.browsing, "operators", fail)
     with pytest.raises(server.ToolError) as raised:
-        asyncio.run(server.Tools(Followed(ORDERS_PATH, {}), Limits()).operators())
+        asyncio.run(server.Tools(Followed(ORDERS_PATH, {}), Limits(seconds=600)).operators())
     assert str(raised.value) == "InternalError: the server failed; its log has the reason"
     assert "hunter2" in caplog.text

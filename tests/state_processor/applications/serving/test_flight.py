@@ -42,7 +42,7 @@ class Served:
 def served(path: str, limits: Limits | None = None, token: str | None = None) -> Iterator[Served]:
     followed = Followed(path, {})
     permission = Permission.of("127.0.0.1", token)
-    with FlightServer(("127.0.0.1", 0), followed, permission, limits or Limits()) as server:
+    with FlightServer(("127.0.0.1", 0), followed, permission, limits or Limits(seconds=600)) as server:
         yield Served(flight.connect(f"grpc://127.0.0.1:{server.port}"), followed, server.port)
 
 

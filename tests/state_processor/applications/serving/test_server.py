@@ -26,7 +26,7 @@ REQUEST = b"GET /operators HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
     monkeypatch.setattr(serving, "REQUEST_SECONDS", 0.2)
     listener = socket.create_server(("127.0.0.1", 0))
-    server = http_server(Followed(ORDERS_PATH, {}), Permission.of("127.0.0.1", None), Limits(), "127.0.0.1", 0)
+    server = http_server(Followed(ORDERS_PATH, {}), Permission.of("127.0.0.1", None), Limits(seconds=600), "127.0.0.1", 0)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     wait_until(lambda: server.started, "the server has started")

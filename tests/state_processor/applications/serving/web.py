@@ -32,7 +32,7 @@ class Web:
 
     def __init__(self, path: str, limits: Limits | None = None, token: str | None = None, host: str = "127.0.0.1") -> None:
         permission = Permission.of(host, token)
-        self._server = http_server(Followed(path, {}), permission, limits or Limits(), "127.0.0.1", 0)
+        self._server = http_server(Followed(path, {}), permission, limits or Limits(seconds=600), "127.0.0.1", 0)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
         wait_until(lambda: self._server.started, "the start of the server")
