@@ -21,7 +21,7 @@ from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import lost_sessions
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
-from state_processor.write.draft import DEFAULT_MAX_PARALLELISM
+from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM
 from state_processor.write.query_methods import GivenPlan, QueryMethods, plan_text
 
 

@@ -34,7 +34,7 @@ from state_processor.types.state_specs import ListState, MapState, StateSpec, Va
 from state_processor.types.type_parser import parse_type
 from state_processor.write.arrow_writer import SavepointWriter
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
-from state_processor.write.draft import DEFAULT_MAX_PARALLELISM
+from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM
 
 STANDARD_INPUT: Final = STANDARD_OUTPUT
 

@@ -187,7 +187,7 @@ def _compile_plan(options: argparse.Namespace) -> None:
 )
 def _check_query(options: argparse.Namespace) -> bool:
     from state_processor.write.build import SavepointBuild  # the other commands do not import what writes
-    from state_processor.write.query_migration import QueryMigration
+    from state_processor.write.migration.query_migration import QueryMigration
 
     access = SnapshotAccess.of(**flag_values(options))
     old, new = (read_plan(plan, access.storage()) for plan in (options.old, options.new))

@@ -28,9 +28,9 @@ from state_processor.serializers.locks import cached_property
 from state_processor.spark.schemas import spark_schema, typed_schema_of, with_types_of
 from state_processor.spark.task_errors import unwrap_spark_errors
 from state_processor.spark.worker_package import send_package
-from state_processor.write.arrow_keys import check_comparable
-from state_processor.write.row_columns import named_later, spelled_alike
-from state_processor.write.row_protocol import ColumnNames, GivenRows, Operation
+from state_processor.write.rows.arrow_keys import check_comparable
+from state_processor.write.rows.row_columns import named_later, spelled_alike
+from state_processor.write.rows.row_protocol import ColumnNames, GivenRows, Operation
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -146,7 +146,7 @@ class PartitionTask:
 
 @dataclass(frozen=True)
 class SparkRows:
-    """Rows of a DataFrame; see :class:`~state_processor.write.row_protocol.Rows` for the methods."""
+    """Rows of a DataFrame; see :class:`~state_processor.write.rows.row_protocol.Rows` for the methods."""
 
     given: DataFrame
     task: PartitionTask | None = None  # what tasks do with its partitions first

@@ -24,10 +24,10 @@ from state_processor.spark.task_errors import failures_of_tasks
 from state_processor.spark.task_sizes import expected_bytes, few_partitions, grouped
 from state_processor.spark.versions import REPARTITIONS_BY_ID
 from state_processor.spark.worker_package import send_package
-from state_processor.write.blob_index import BLOB_INDEXES, SPILLED_BLOBS, BlobIndex, blob_indexes
-from state_processor.write.engines import RowsPass, StateFiles, Written
-from state_processor.write.local_engine import EncodedRows, LocalEngine
-from state_processor.write.passes import (
+from state_processor.write.tasks.blob_index import BLOB_INDEXES, SPILLED_BLOBS, BlobIndex, blob_indexes
+from state_processor.write.tasks.engines import RowsPass, StateFiles, Written
+from state_processor.write.tasks.local_engine import EncodedRows, LocalEngine
+from state_processor.write.tasks.passes import (
     TASK_RESULTS,
     Batches,
     EncodeParts,
@@ -155,14 +155,14 @@ class WritePartition:
     second_pass: SecondPass
 
     def __call__(self, blobs: Batches) -> Iterator[pa.RecordBatch]:
-        """Yield one of :data:`~state_processor.write.passes.TASK_RESULTS`."""
+        """Yield one of :data:`~state_processor.write.tasks.passes.TASK_RESULTS`."""
         context = TaskContext.get()
         assert context is not None  # this is a task
         yield self.second_pass.write_file(context.partitionId(), blobs)
 
 
 class SparkEngine:
-    """Runs tasks in the executors of Spark; see :class:`~state_processor.write.engines.Engine` for the methods."""
+    """Runs tasks in the executors of Spark; see :class:`~state_processor.write.tasks.engines.Engine` for the methods."""
 
     def __init__(self, spark: SparkSession) -> None:
         send_package(spark)

@@ -15,7 +15,7 @@ from state_processor.backends.formats.row_shapes import FIRES_AT
 from state_processor.backends.read.schema_text import COMMENT, comments_of
 from state_processor.read.read_types import METADATA
 from state_processor.spark.versions import UTC
-from state_processor.write.row_protocol import DERIVED_FROM
+from state_processor.write.rows.row_protocol import DERIVED_FROM
 
 _COMMENT: Final = COMMENT.decode()
 _TYPE: Final = METADATA.decode()

@@ -31,14 +31,22 @@ from state_processor.types.python_types import spec_of
 from state_processor.types.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
 from state_processor.types.type_of_column import type_of_column
 from state_processor.types.type_parser import parse_type
-from state_processor.write.blob_index import BlobIndex, blob_indexes
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
-from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft
-from state_processor.write.keyed_changes import add_keyed_states, update_keyed_state
-from state_processor.write.local_engine import EncodedRows, LocalEngine
-from state_processor.write.passes import FirstPass
-from state_processor.write.row_columns import METADATA, NAMES, KeyedRows, checked_schema, refuse_others, require, spelled_alike
-from state_processor.write.row_protocol import Rows
+from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft
+from state_processor.write.plan.keyed_changes import add_keyed_states, update_keyed_state
+from state_processor.write.rows.row_columns import (
+    METADATA,
+    NAMES,
+    KeyedRows,
+    checked_schema,
+    refuse_others,
+    require,
+    spelled_alike,
+)
+from state_processor.write.rows.row_protocol import Rows
+from state_processor.write.tasks.blob_index import BlobIndex, blob_indexes
+from state_processor.write.tasks.local_engine import EncodedRows, LocalEngine
+from state_processor.write.tasks.passes import FirstPass
 
 _VALUE_KINDS: Final[dict[str, Callable[..., StateSpec]]] = {
     "VALUE": ValueState,

@@ -13,11 +13,11 @@ from state_processor.options.keywords import takes_options
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateRequest, StateScan
 from state_processor.types.identifier import OperatorIdentifier
-from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
-from state_processor.write.draft import DEFAULT_MAX_PARALLELISM
-from state_processor.write.local_engine import LocalEngine
+from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM
 from state_processor.write.query_methods import QueryMethods
+from state_processor.write.rows.arrow_rows import ArrowRows
+from state_processor.write.tasks.local_engine import LocalEngine
 
 
 class SavepointWriter(QueryMethods):

@@ -32,13 +32,18 @@ from state_processor.options.values import BOOLEAN, COUNT
 from state_processor.serializers.doors import Door, code_or_text, entered, spelled
 from state_processor.serializers.errors import MissingFileError, NotFoundError, OptionError, StateMigrationError
 from state_processor.types.identifier import OperatorIdentifier
-from state_processor.write.changes import OperatorChanges
-from state_processor.write.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft, OperatorMigration
-from state_processor.write.engines import Engine, RowsPass
-from state_processor.write.format_choice import keyed_format
-from state_processor.write.migration_decisions import TypesOfStates, decide_migrations, types_by_path
-from state_processor.write.migration_report import MigrationReport
-from state_processor.write.operator_job import (
+from state_processor.write.migration.migration_decisions import TypesOfStates, decide_migrations, types_by_path
+from state_processor.write.plan.changes import OperatorChanges
+from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft, OperatorMigration
+from state_processor.write.plan.format_choice import keyed_format
+from state_processor.write.plan.migration_report import MigrationReport
+from state_processor.write.plan.outcome import OperatorOutcome, WriteSettings, check_format, outcome_of
+from state_processor.write.plan.restorability import RegisteredStates, refusal, return_reports
+from state_processor.write.plan.source_operator import SourceOperator, replaced_source
+from state_processor.write.plan.write_summary import OperatorSummary, WriteSummary
+from state_processor.write.rows.row_columns import naming
+from state_processor.write.tasks.engines import Engine, RowsPass
+from state_processor.write.tasks.operator_job import (
     changed_files,
     copy_unchanged,
     first_pass,
@@ -46,11 +51,6 @@ from state_processor.write.operator_job import (
     keyed_target,
     written_operator,
 )
-from state_processor.write.outcome import OperatorOutcome, WriteSettings, check_format, outcome_of
-from state_processor.write.restorability import RegisteredStates, refusal, return_reports
-from state_processor.write.row_columns import naming
-from state_processor.write.source_operator import SourceOperator, replaced_source
-from state_processor.write.write_summary import OperatorSummary, WriteSummary
 
 Uid = str | OperatorIdentifier
 K = TypeVar("K", bound=Uid)

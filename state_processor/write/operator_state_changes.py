@@ -37,9 +37,9 @@ from state_processor.serializers.table.python_state import PYTHON_PREFIX
 from state_processor.serializers.table.python_values import ByteArrayWrapperSerializer
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import SavepointBuild, Uid
-from state_processor.write.changes import ElementEdits
-from state_processor.write.draft import OperatorDraft
-from state_processor.write.row_columns import (
+from state_processor.write.plan.changes import ElementEdits
+from state_processor.write.plan.draft import OperatorDraft
+from state_processor.write.rows.row_columns import (
     check_byte_arrays,
     checked_schema,
     field_type,
@@ -49,7 +49,7 @@ from state_processor.write.row_columns import (
     refuse_others,
     require,
 )
-from state_processor.write.row_protocol import OperatorRows
+from state_processor.write.rows.row_protocol import OperatorRows
 
 _WRAPPED: Final = ByteArrayWrapperSerializer()
 

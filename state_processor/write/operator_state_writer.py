@@ -10,8 +10,8 @@ from state_processor.backends.write.entry_encoder import VALUE
 from state_processor.serializers.base import TypeSerializer
 from state_processor.write.build import SavepointBuild, Uid
 from state_processor.write.operator_state_changes import add_broadcast_state, add_list_state, set_sink_state, set_source_splits
-from state_processor.write.row_columns import NAMES
-from state_processor.write.row_protocol import GivenRows, Rows
+from state_processor.write.rows.row_columns import NAMES
+from state_processor.write.rows.row_protocol import GivenRows, Rows
 
 
 class OperatorStateWriter(ABC):

@@ -14,13 +14,13 @@ from state_processor.options.values import PLAN
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.types.identifier import OperatorIdentifier
-from state_processor.write import keyed_changes
-from state_processor.write.migration_report import QueryMigrationReport
-from state_processor.write.query_migration import OPTIONS, MigratedState, QueryMigration, migrated_entries
-from state_processor.write.query_rows import QueryRows
-from state_processor.write.query_states import NewState, check_inputs, joined, new_states, uses_rows_again
-from state_processor.write.row_columns import naming
-from state_processor.write.row_protocol import GivenRows, Rows
+from state_processor.write.migration.query_migration import OPTIONS, MigratedState, QueryMigration, migrated_entries
+from state_processor.write.plan import keyed_changes
+from state_processor.write.plan.migration_report import QueryMigrationReport
+from state_processor.write.rows.query_rows import QueryRows
+from state_processor.write.rows.query_states import NewState, check_inputs, joined, new_states, uses_rows_again
+from state_processor.write.rows.row_columns import naming
+from state_processor.write.rows.row_protocol import GivenRows, Rows
 from state_processor.write.state_writer import StateWriter
 
 GivenPlan = str | PathLike[str] | Mapping[str, Any]

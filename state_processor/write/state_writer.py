@@ -25,17 +25,17 @@ from state_processor.types.durations import duration_ms, instant_ms
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.python_types import PythonTypeArgument
 from state_processor.types.state_specs import StateSpec, whole_type, with_type
-from state_processor.write import keyed_changes
 from state_processor.write.build import Uid
-from state_processor.write.draft import OperatorDraft
-from state_processor.write.engines import Engine
-from state_processor.write.format_choice import BackendName, FormatName
-from state_processor.write.migration_decisions import TypesOfStates
-from state_processor.write.migration_report import MigrationReport
+from state_processor.write.migration.migration_decisions import TypesOfStates
 from state_processor.write.operator_state_writer import OperatorStateWriter
-from state_processor.write.row_columns import METADATA, NAMES, KeyedRows
-from state_processor.write.row_protocol import GivenRows, Rows
-from state_processor.write.write_summary import WriteSummary
+from state_processor.write.plan import keyed_changes
+from state_processor.write.plan.draft import OperatorDraft
+from state_processor.write.plan.format_choice import BackendName, FormatName
+from state_processor.write.plan.migration_report import MigrationReport
+from state_processor.write.plan.write_summary import WriteSummary
+from state_processor.write.rows.row_columns import METADATA, NAMES, KeyedRows
+from state_processor.write.rows.row_protocol import GivenRows, Rows
+from state_processor.write.tasks.engines import Engine
 
 
 class StateWriter(OperatorStateWriter):

@@ -17,10 +17,11 @@ import pyarrow as pa
 from state_processor.backends.write.new_store import NewStore
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.errors import StateProcessorError
-from state_processor.write import keyed_changes, local_engine
-from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.build import SavepointBuild
-from state_processor.write.local_engine import LocalEngine
+from state_processor.write.plan import keyed_changes
+from state_processor.write.rows.arrow_rows import ArrowRows
+from state_processor.write.tasks import local_engine
+from state_processor.write.tasks.local_engine import LocalEngine
 
 UNLIMITED = resource.RLIM_INFINITY
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.write.source_operator import SourceOperator
+from state_processor.write.plan.source_operator import SourceOperator
 from tests.interop.restored_cases import Case, Outcome, check_entries, check_going_on, restored
 from tests.interop.selection import asking
 

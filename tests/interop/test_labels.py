@@ -12,7 +12,7 @@ import state_processor as sp
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.write.assembly import release_for
 from state_processor.write.build import SavepointBuild
-from state_processor.write.restorability import RegisteredStates
+from state_processor.write.plan.restorability import RegisteredStates
 from tests.corpus import Case, own_cases
 from tests.interop import flink
 

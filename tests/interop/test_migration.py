@@ -18,7 +18,7 @@ from state_processor.backends.read.keyed_splits import keyed_handles
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_kryo_class
 from state_processor.write.build import SavepointBuild
-from state_processor.write.local_engine import LocalEngine
+from state_processor.write.tasks.local_engine import LocalEngine
 from tests import corpus
 from tests.interop import flink, flink_jars
 from tests.interop import test_corpus_rewritten as rewritten

@@ -30,10 +30,10 @@ IN_CODE_ONLY: Final = {
     "state_processor/options/allowed_modules.py": "advice to the owner of the session",
     "state_processor/reader.py": "methods of SavepointReader",
     "state_processor/spark/data_source_registration.py": "advice to the owner of the session",
-    "state_processor/write/draft.py": "methods of SavepointWriter",
-    "state_processor/write/keyed_changes.py": "methods of SavepointWriter",
-    "state_processor/write/migration_decisions.py": "migrations are made by code only",
-    "state_processor/write/query_migration.py": "a value that is not a list comes from code only",
+    "state_processor/write/plan/draft.py": "methods of SavepointWriter",
+    "state_processor/write/plan/keyed_changes.py": "methods of SavepointWriter",
+    "state_processor/write/migration/migration_decisions.py": "migrations are made by code only",
+    "state_processor/write/migration/query_migration.py": "a value that is not a list comes from code only",
 }
 """Modules whose messages Python code alone can cause, and why."""
 _OPTIONS: Final = sorted({o.argument for o in EFFECTIVE_OPTIONS if o is not PUSHDOWN} | {"connector", "share_files"})

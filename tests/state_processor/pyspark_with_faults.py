@@ -26,7 +26,7 @@ from state_processor.backends.write.blobs import BlobAddress
 from state_processor.backends.write.key_group_writers import KeyedStateFileWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.store_writer import KeyedStateStoreWriter
-from state_processor.write import passes
+from state_processor.write.tasks import passes
 
 __all__ = ["main"]
 

@@ -15,7 +15,7 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.backends.state import state_headers
 from state_processor.cli import main
-from state_processor.write.source_operator import SourceOperator
+from state_processor.write.plan.source_operator import SourceOperator
 from tests.archives import unpacked
 
 if TYPE_CHECKING:

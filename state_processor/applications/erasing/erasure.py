@@ -45,9 +45,9 @@ from state_processor.serializers.errors import OptionError, StateProcessorError,
 from state_processor.serializers.json_text import json_text_of
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.arrow_writer import SavepointWriter
-from state_processor.write.format_choice import BackendName, FormatName
 from state_processor.write.operator_state_changes import edit_elements
-from state_processor.write.write_summary import WriteSummary
+from state_processor.write.plan.format_choice import BackendName, FormatName
+from state_processor.write.plan.write_summary import WriteSummary
 
 KeysOf = Callable[[OperatorState], Mapping[str, ErasedKeys]]
 """Returns the erased keys of an operator by state; nothing if its keys have another type."""

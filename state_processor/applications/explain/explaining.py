@@ -24,7 +24,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.serializers.errors import OptionError
-from state_processor.write.format_choice import BackendName
+from state_processor.write.plan.format_choice import BackendName
 
 _GENERAL: Final = frozenset({Kind.CODE, Kind.IN_FLIGHT, Kind.BACKEND, Kind.NEWER_FORMAT})
 _SYMPTOMS: Final[Mapping[str, Sequence[Kind]]] = {

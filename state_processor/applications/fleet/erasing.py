@@ -25,7 +25,7 @@ from state_processor.read.finding import sought, sought_keys
 from state_processor.serializers.errors import WriteError
 from state_processor.serializers.foreign_errors import noted_errors
 from state_processor.types.answers import Answer
-from state_processor.write.format_choice import BackendName, FormatName
+from state_processor.write.plan.format_choice import BackendName, FormatName
 
 Row: TypeAlias = dict[str, Any]
 _COLUMNS: Final = ("job", "snapshot", "target", "removed", "left", "undecoded", "answer")

@@ -17,7 +17,7 @@ from state_processor.display.text_tables import count_text
 from state_processor.serializers.base import TypeSerializerSnapshot
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.kryo.serializer import KryoSerializerSnapshot
-from state_processor.write.restorability import RegisteredStates
+from state_processor.write.plan.restorability import RegisteredStates
 
 KINDS: Final = ("without-uid", "lost-operator", "kryo", "regional-checkpoint", "transactions", "not-restorable")
 """Kinds of findings, for alerts."""

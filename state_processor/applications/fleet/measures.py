@@ -20,7 +20,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.read.snapshots import checked
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.foreign_errors import foreign_errors
-from state_processor.write.restorability import RegisteredStates
+from state_processor.write.plan.restorability import RegisteredStates
 
 _LARGEST: Final = 3
 _DAY: Final = timedelta(days=1)

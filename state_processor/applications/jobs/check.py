@@ -37,7 +37,7 @@ from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.evolution.releases import RELEASES
-from state_processor.write.format_choice import BackendName
+from state_processor.write.plan.format_choice import BackendName
 
 if TYPE_CHECKING:
     from state_processor.applications.jobs.queries import QueryOperator

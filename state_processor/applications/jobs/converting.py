@@ -49,11 +49,11 @@ from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializ
 from state_processor.serializers.traversal import walk
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.state_specs import whole_type
-from state_processor.write import keyed_changes
-from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.build import SavepointBuild
-from state_processor.write.changes import StateRows
-from state_processor.write.row_columns import KeyedRows
+from state_processor.write.plan import keyed_changes
+from state_processor.write.plan.changes import StateRows
+from state_processor.write.rows.arrow_rows import ArrowRows
+from state_processor.write.rows.row_columns import KeyedRows
 
 _VALUES: Final = (VALUE_STATE, "REDUCING", "AGGREGATING")
 _LISTS: Final = OPERATOR_KINDS - {BROADCAST}

@@ -18,7 +18,7 @@ from state_processor.backends.sql.query_changes import QueryChanges
 from state_processor.backends.sql.row_changes import StateChange
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.write.build import SavepointBuild
-from state_processor.write.query_migration import MigratingOperator, QueryMigration
+from state_processor.write.migration.query_migration import MigratingOperator, QueryMigration
 
 _CONNECTORS: Final = {"source": "scanTableSource", "sink": "dynamicTableSink"}
 _HARMLESS: Final = (

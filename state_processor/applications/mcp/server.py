@@ -24,7 +24,7 @@ from state_processor.applications.serving.following import Followed, ServedSnaps
 from state_processor.applications.serving.limits import Limits, Workers
 from state_processor.display.text_tables import json_value
 from state_processor.serializers.errors import StateProcessorError
-from state_processor.write.format_choice import BackendName
+from state_processor.write.plan.format_choice import BackendName
 
 _LOG: Final = logging.getLogger("state_processor")
 _READ_ONLY: Final = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)

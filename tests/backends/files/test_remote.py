@@ -20,7 +20,7 @@ from state_processor.backends.formats import rocksdb_store
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.write.build import SavepointBuild
-from state_processor.write.local_engine import LocalEngine
+from state_processor.write.tasks.local_engine import LocalEngine
 from tests import corpus
 from tests.backends.open_stores import close_stores
 from tests.interop.many_tables import STATE, UID, a_key, many_tables, value_of

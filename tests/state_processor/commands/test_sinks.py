@@ -12,10 +12,10 @@ import pytest
 import state_processor as sp
 from state_processor.cli import BAD_INPUT, main
 from state_processor.options.access import SnapshotAccess
-from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.build import SavepointBuild
-from state_processor.write.local_engine import LocalEngine
 from state_processor.write.operator_state_changes import add_list_state
+from state_processor.write.rows.arrow_rows import ArrowRows
+from state_processor.write.tasks.local_engine import LocalEngine
 from tests.backends.connectors.test_sink_state import COMMITTABLES, KAFKA, kafka_writer
 from tests.corpus import FIXTURES
 

@@ -19,12 +19,13 @@ import pytest
 import state_processor as sp
 from state_processor.options.access import SnapshotAccess
 from state_processor.spark.engine import InWorker
-from state_processor.write import keyed_changes, local_engine
-from state_processor.write.arrow_rows import ArrowRows
 from state_processor.write.build import SavepointBuild
-from state_processor.write.local_engine import LocalEngine
-from state_processor.write.passes import FirstPass, RunParts, SecondPass
-from state_processor.write.row_columns import KeyedRows
+from state_processor.write.plan import keyed_changes
+from state_processor.write.rows.arrow_rows import ArrowRows
+from state_processor.write.rows.row_columns import KeyedRows
+from state_processor.write.tasks import local_engine
+from state_processor.write.tasks.local_engine import LocalEngine
+from state_processor.write.tasks.passes import FirstPass, RunParts, SecondPass
 from tests.state_processor.samples import ORDERS_PATH
 
 _COMPILER = {"numba", "llvmlite"}

@@ -14,7 +14,7 @@ from state_processor.backends.read.keyed_splits import keyed_handles
 from state_processor.cli import main
 from state_processor.options.access import SnapshotAccess
 from state_processor.write.build import SavepointBuild
-from state_processor.write.local_engine import LocalEngine
+from state_processor.write.tasks.local_engine import LocalEngine
 from tests import corpus
 from tests.archives import unpacked
 

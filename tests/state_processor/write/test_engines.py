@@ -20,9 +20,9 @@ from state_processor.backends.files.ordered_threads import THREADS_VARIABLE
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.write.staging import Staging
 from state_processor.options.access import SnapshotAccess
-from state_processor.write import local_engine
-from state_processor.write.arrow_rows import ArrowRows
-from state_processor.write.local_engine import LocalEngine
+from state_processor.write.rows.arrow_rows import ArrowRows
+from state_processor.write.tasks import local_engine
+from state_processor.write.tasks.local_engine import LocalEngine
 from tests.both_engines import EnginesDifferError
 from tests.snapshot_content import content
 from tests.state_processor.samples import FIXTURES, ORDERS_PATH, WINDOWS_PATH

@@ -12,7 +12,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.backends.state.hash_inference import HashRule
-from state_processor.write import key_hashing
+from state_processor.write.tasks import key_hashing
 
 T = sp.Types
 ID = T.POJO("com.acme.Id", {"shop": T.INT(), "number": T.INT()})

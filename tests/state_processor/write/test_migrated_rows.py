@@ -1,4 +1,4 @@
-"""Tests of :mod:`state_processor.write.query_migration`: the numbers that calls have for a distinct value."""
+"""Tests of :mod:`state_processor.write.migration.query_migration`: the numbers that calls have for a distinct value."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from state_processor.backends.sql.row_changes import StateChange, ViewChange
 from state_processor.backends.state.descriptions import VALUE, KeyedDescription
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.types.identifier import OperatorIdentifier
-from state_processor.write.arrow_rows import ArrowRows
-from state_processor.write.query_migration import MigratedState, migrated_entries
+from state_processor.write.migration.query_migration import MigratedState, migrated_entries
+from state_processor.write.rows.arrow_rows import ArrowRows
 
 LONGS = pa.list_(pa.int64())
 

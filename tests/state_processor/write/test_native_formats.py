@@ -13,7 +13,7 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.spark import engine
 from state_processor.spark.engine import COPIED_BYTES
 from state_processor.write.build import SavepointBuild
-from state_processor.write.local_engine import LocalEngine
+from state_processor.write.tasks.local_engine import LocalEngine
 from tests.corpus import packed_cases
 from tests.state_processor.samples import ORDERS_PATH
 

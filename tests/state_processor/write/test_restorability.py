@@ -12,7 +12,7 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.evolution.releases import obstacles
 from state_processor.serializers.kryo.serializer import KryoSerializerSnapshot
-from state_processor.write.restorability import RegisteredStates
+from state_processor.write.plan.restorability import RegisteredStates
 from tests.archives import unpacked
 from tests.corpus import FIXTURES, packed_cases
 

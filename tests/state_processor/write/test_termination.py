@@ -19,7 +19,7 @@ WRITE = """
 import sys, time
 from state_processor.backends.write.staging import Staging
 from state_processor.options.access import SnapshotAccess
-from state_processor.write.local_engine import LocalEngine
+from state_processor.write.tasks.local_engine import LocalEngine
 from state_processor.write.build import SavepointBuild
 
 def wait(*_):

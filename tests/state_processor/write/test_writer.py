@@ -17,7 +17,7 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.state.hash_inference import HashRule, LearnedHash
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers import register_primitive_fields
-from state_processor.write import key_hashing
+from state_processor.write.tasks import key_hashing
 from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
 
 if TYPE_CHECKING:

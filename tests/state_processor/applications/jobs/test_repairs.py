@@ -362,7 +362,7 @@ def test_a_conversion_keeps_the_times_of_last_access_and_streams(
     report = sp.check_job(tmp_path / "3", job, flink="1.20")
     with monkeypatch.context() as patched:
         patched.setattr("state_processor.read.rows.Rows.read_all", None)
-        patched.setattr("state_processor.write.arrow_rows._Stream.table", None)
+        patched.setattr("state_processor.write.rows.arrow_rows._Stream.table", None)
         repaired = execute(report.steps, tmp_path, monkeypatch)
     read = (sp.arrow.read_state(path, "o", "s", metadata=True).read_all()["_last_access"] for path in (tmp_path / "3", repaired))
     before, after = (column.to_pylist() for column in read)

@@ -31,8 +31,8 @@ from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializ
 from state_processor.serializers.runtime.undescribed import BYTES_FIELD
 from state_processor.types.state_specs import StateSpec, ValueState, spec_of
 from state_processor.types.type_of_column import type_of_column
-from state_processor.write.row_operations import collect_lists
-from state_processor.write.row_protocol import TIMESTAMP_MS, ColumnNames, Operation, OperatorRows, Replaced, Rows
+from state_processor.write.rows.row_operations import collect_lists
+from state_processor.write.rows.row_protocol import TIMESTAMP_MS, ColumnNames, Operation, OperatorRows, Replaced, Rows
 
 _ELEMENTS: Final = {LIST: (LIST_INDEX, LIST_VALUE), MAP: (MAP_KEY, MAP_VALUE)}
 """The columns of rows with an element each, by kind of state."""

@@ -15,8 +15,8 @@ from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.late import pc
 from state_processor.types.state_specs import EVENT_TIME, USER_TIMERS
-from state_processor.write.arrow_keys import key_numbers
-from state_processor.write.row_protocol import DERIVED_FROM, TIMESTAMP_MS, ColumnNames, Rows
+from state_processor.write.rows.arrow_keys import key_numbers
+from state_processor.write.rows.row_protocol import DERIVED_FROM, TIMESTAMP_MS, ColumnNames, Rows
 
 _TIMES: Final = (TIMESTAMP, TIMESTAMP_MS, FIRES_AT)
 _QUEUE_DEFAULTS: Final = {DOMAIN: EVENT_TIME, SERVICE: USER_TIMERS}

@@ -35,9 +35,10 @@ from state_processor.serializers.table.row_names import row_names
 from state_processor.types.declared_types import DeclaredTypes, asking_for_types, java_types_by_path, split_declared_types
 from state_processor.types.python_types import PythonTypeArgument, asking_for_python_type, python_type_of
 from state_processor.types.state_specs import StateSpec, as_spec, timer_queue
-from state_processor.write.changes import Deletion, StateRows
-from state_processor.write.draft import OperatorDraft
-from state_processor.write.row_columns import (
+from state_processor.write.plan.changes import Deletion, StateRows
+from state_processor.write.plan.draft import OperatorDraft
+from state_processor.write.plan.source_operator import SourceOperator
+from state_processor.write.rows.row_columns import (
     KeyedRows,
     check_byte_arrays,
     check_key_types,
@@ -48,9 +49,8 @@ from state_processor.write.row_columns import (
     refuse_others,
     require,
 )
-from state_processor.write.row_operations import explode_map, timers
-from state_processor.write.row_protocol import TIMESTAMP_MS, ColumnNames, Rows
-from state_processor.write.source_operator import SourceOperator
+from state_processor.write.rows.row_operations import explode_map, timers
+from state_processor.write.rows.row_protocol import TIMESTAMP_MS, ColumnNames, Rows
 
 if TYPE_CHECKING:
     from state_processor.serializers.java.types import JavaType

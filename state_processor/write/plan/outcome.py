@@ -17,10 +17,10 @@ from state_processor.serializers.doors import changing
 from state_processor.serializers.errors import OptionError, UnsupportedFormatError
 from state_processor.serializers.format_versions import Release
 from state_processor.types.identifier import OperatorIdentifier
-from state_processor.write.changes import OperatorChanges
-from state_processor.write.draft import OperatorDraft, OperatorMigration
-from state_processor.write.format_choice import check_dropped_ttl
-from state_processor.write.source_operator import SourceOperator
+from state_processor.write.plan.changes import OperatorChanges
+from state_processor.write.plan.draft import OperatorDraft, OperatorMigration
+from state_processor.write.plan.format_choice import check_dropped_ttl
+from state_processor.write.plan.source_operator import SourceOperator
 
 
 @dataclass(frozen=True)

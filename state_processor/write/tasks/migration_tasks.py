@@ -26,8 +26,8 @@ from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.evolution.migrated_values import Found, Observations
 from state_processor.serializers.evolution.portable_type import PortableType
-from state_processor.write.keyed_tasks import PassThroughEntries
-from state_processor.write.operator_state_tasks import PassThroughElements
+from state_processor.write.tasks.keyed_tasks import PassThroughEntries
+from state_processor.write.tasks.operator_state_tasks import PassThroughElements
 
 PortableTypes = Mapping[str, Mapping[str, PortableType]]
 """New types by state and path, in a form that can be pickled."""

@@ -11,7 +11,7 @@ from state_processor.display.html_tables import html_table
 from state_processor.display.text_tables import render_records, text_of
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.redaction import redacted
-from state_processor.write.migration_report import MigrationReport
+from state_processor.write.plan.migration_report import MigrationReport
 
 ADDED: Final = "added"
 REPLACED: Final = "replaced"

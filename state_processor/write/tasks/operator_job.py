@@ -34,29 +34,29 @@ from state_processor.serializers.core.sql_times import depends_on_zone, in_time_
 from state_processor.serializers.errors import InvalidRowError, UnsupportedFormatError
 from state_processor.serializers.foreign_errors import third_party_errors
 from state_processor.serializers.kryo.nested_kryo import for_flink, java_types
-from state_processor.write.changes import Deletion, StateRows
-from state_processor.write.engines import Engine, PartsPass, RowsPass, StateFiles, Written
-from state_processor.write.key_hashing import key_hashing
-from state_processor.write.keyed_tasks import (
+from state_processor.write.plan.changes import Deletion, StateRows
+from state_processor.write.plan.outcome import OperatorOutcome
+from state_processor.write.plan.source_operator import SourceOperator
+from state_processor.write.plan.write_summary import ADDED, REMOVED, REPLACED, UPDATED, OperatorSummary, StateChanges
+from state_processor.write.rows.row_protocol import OperatorRows
+from state_processor.write.tasks.engines import Engine, PartsPass, RowsPass, StateFiles, Written
+from state_processor.write.tasks.key_hashing import key_hashing
+from state_processor.write.tasks.keyed_tasks import (
     QUEUE_COLUMNS,
     EncodeRows,
     PassThroughEntries,
     StateColumns,
     WriteKeyedState,
 )
-from state_processor.write.migration_tasks import MigrateElements, MigrateEntries, portable
-from state_processor.write.operator_state_tasks import (
+from state_processor.write.tasks.migration_tasks import MigrateElements, MigrateEntries, portable
+from state_processor.write.tasks.operator_state_tasks import (
     BroadcastBytes,
     EncodeElements,
     PassThroughElements,
     WriteOperatorState,
 )
-from state_processor.write.outcome import OperatorOutcome
-from state_processor.write.passes import WrittenFile
-from state_processor.write.row_protocol import OperatorRows
-from state_processor.write.source_operator import SourceOperator
-from state_processor.write.targets import KeyedTarget, OperatorTarget
-from state_processor.write.write_summary import ADDED, REMOVED, REPLACED, UPDATED, OperatorSummary, StateChanges
+from state_processor.write.tasks.passes import WrittenFile
+from state_processor.write.tasks.targets import KeyedTarget, OperatorTarget
 
 
 def keyed_state_files(outcome: OperatorOutcome, engine: Engine) -> StateFiles | None:

@@ -27,10 +27,10 @@ from state_processor.serializers.core.collections import NOT_NULL
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.foreign_errors import third_party_errors
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.write.blob_index import SPILLED_BLOBS, fetch_blobs
-from state_processor.write.changes import ElementEdits
-from state_processor.write.passes import BatchEncoder, Batches, WrittenFile
-from state_processor.write.targets import OperatorTarget
+from state_processor.write.plan.changes import ElementEdits
+from state_processor.write.tasks.blob_index import SPILLED_BLOBS, fetch_blobs
+from state_processor.write.tasks.passes import BatchEncoder, Batches, WrittenFile
+from state_processor.write.tasks.targets import OperatorTarget
 
 _LENGTH: Final = np.dtype("<i8")
 

@@ -25,9 +25,9 @@ from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.keys.hash_codes import has_known_hash, hash_codes
 
 if TYPE_CHECKING:
-    from state_processor.write.engines import Engine
-    from state_processor.write.outcome import OperatorOutcome
-    from state_processor.write.source_operator import SourceOperator
+    from state_processor.write.plan.outcome import OperatorOutcome
+    from state_processor.write.plan.source_operator import SourceOperator
+    from state_processor.write.tasks.engines import Engine
 
 SAMPLED_KEYS: Final = 100_000
 """About how many keys of the source savepoint the driver infers rules from; tasks check the rules with all other keys."""

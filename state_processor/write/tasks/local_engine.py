@@ -19,10 +19,10 @@ from state_processor.backends.write.staging import Staging
 from state_processor.display.progress import progress, progress_of_rows
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
-from state_processor.write.arrow_rows import ArrowRows
-from state_processor.write.blob_index import BlobIndex, blob_indexes
-from state_processor.write.engines import RowsPass, StateFiles, Written
-from state_processor.write.passes import (
+from state_processor.write.rows.arrow_rows import ArrowRows
+from state_processor.write.tasks.blob_index import BlobIndex, blob_indexes
+from state_processor.write.tasks.engines import RowsPass, StateFiles, Written
+from state_processor.write.tasks.passes import (
     EncodeParts,
     FirstPass,
     RunParts,
@@ -59,7 +59,7 @@ class EncodedRows:
 class LocalEngine:
     """Runs tasks in threads of this process.
 
-    Rows are :class:`EncodedRows` or :class:`~state_processor.write.arrow_rows.ArrowRows`. Tasks call compiled functions
+    Rows are :class:`EncodedRows` or :class:`~state_processor.write.rows.arrow_rows.ArrowRows`. Tasks call compiled functions
     and wait for files; other threads run meanwhile.
 
     ``scratch``: directory of the scratch space; ``None`` for the default directory. ``threads``: maximum number of threads;
@@ -71,7 +71,7 @@ class LocalEngine:
         self._threads = chosen_threads(threads)
 
     def run_parts(self, parts: Sequence[SourcePart], task: Callable[[Any], Any]) -> list[Any]:
-        """See :class:`~state_processor.write.engines.Engine`."""
+        """See :class:`~state_processor.write.tasks.engines.Engine`."""
         run = RunParts(task, tuple(((number, part),) for number, part in enumerate(parts)))
         results = results_by_number(_run_in_threads(run, len(parts), self._threads or _LOCAL_THREADS))
         return [results[number] for number in range(len(parts))]
@@ -82,7 +82,7 @@ class LocalEngine:
         """Do nothing: threads see that the write is over."""
 
     def write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
-        """See :class:`~state_processor.write.engines.Engine`.
+        """See :class:`~state_processor.write.tasks.engines.Engine`.
 
         Between the passes, entries are in files: in the directory of the write if it is local, or else in scratch space.
         """

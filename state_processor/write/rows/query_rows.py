@@ -20,10 +20,10 @@ from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.conversion_table import EXACT, conversion, is_castable, spark_name
 from state_processor.serializers.late import pc
 from state_processor.serializers.table.logical_types import escape
-from state_processor.write.arrow_keys import Numbers, key_numbers
-from state_processor.write.row_columns import checked_schema, refuse_others, require
-from state_processor.write.row_operations import one_chunk
-from state_processor.write.row_protocol import Rows
+from state_processor.write.rows.arrow_keys import Numbers, key_numbers
+from state_processor.write.rows.row_columns import checked_schema, refuse_others, require
+from state_processor.write.rows.row_operations import one_chunk
+from state_processor.write.rows.row_protocol import Rows
 
 OWN: Final = "__own_{}"
 """Names that columns of the query do not have; ``key`` or ``value`` are names that they may have."""
@@ -69,7 +69,7 @@ class QueryRows:
         return cls(rows.select(needed).on_batches(partial(_planned, inputs=inputs, given_as=given_as, times=times)))
 
     def once(self) -> QueryRows:
-        """Return the current rows, for several uses; see :meth:`~state_processor.write.row_protocol.Rows.once`."""
+        """Return the current rows, for several uses; see :meth:`~state_processor.write.rows.row_protocol.Rows.once`."""
         return QueryRows(self.rows.once())
 
     def groups(self, columns: Sequence[str], values: Mapping[str, Aggregate | ChosenRow], *, has_ttl: bool) -> QueryRows:

@@ -29,7 +29,7 @@ from state_processor.backends.write.blobs import BLOB_ORDER, DEALT, ORDERED_BLOB
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.late import pc
-from state_processor.write.blob_index import SPILLED_BLOBS, BlobIndex, file_between_passes, write_index
+from state_processor.write.tasks.blob_index import SPILLED_BLOBS, BlobIndex, file_between_passes, write_index
 
 Batches = Iterable[pa.RecordBatch]
 Task = Callable[[Batches], Iterator[pa.RecordBatch]]
@@ -115,7 +115,7 @@ class FirstPass:
     indexes: bool = True
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """Yield :data:`~state_processor.write.blob_index.BLOB_INDEXES`, or ``SPILLED_BLOBS`` without indexes."""
+        """Yield :data:`~state_processor.write.tasks.blob_index.BLOB_INDEXES`, or ``SPILLED_BLOBS`` without indexes."""
         if not self.indexes:
             return self._blobs(batches)
         return write_index(pa.Table.from_batches(self._blobs(batches), SPILLED_BLOBS), self.staging)
@@ -251,7 +251,7 @@ class SecondPass:
     groups: tuple[Sequence[int], ...] = ()
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """Yield a result for each file, :data:`~state_processor.write.passes.TASK_RESULTS`."""
+        """Yield a result for each file, :data:`~state_processor.write.tasks.passes.TASK_RESULTS`."""
         for number in (number for group in part_numbers(batches) for number in self.groups[group]):
             self.staging.check_open()
             first, write = self._writer(number)

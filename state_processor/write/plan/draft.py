@@ -22,11 +22,11 @@ from state_processor.serializers.table.python_state import PythonKeySerializer
 from state_processor.serializers.table.row_names import row_names, with_row_names
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.types.identifier import OperatorIdentifier
-from state_processor.write.changes import OperatorChanges
-from state_processor.write.migration_report import IMPOSSIBLE, LEFT_OUT, StateReport
-from state_processor.write.row_columns import KeyedRows
-from state_processor.write.row_protocol import OperatorRows
-from state_processor.write.source_operator import SourceOperator
+from state_processor.write.plan.changes import OperatorChanges
+from state_processor.write.plan.migration_report import IMPOSSIBLE, LEFT_OUT, StateReport
+from state_processor.write.plan.source_operator import SourceOperator
+from state_processor.write.rows.row_columns import KeyedRows
+from state_processor.write.rows.row_protocol import OperatorRows
 
 DEFAULT_MAX_PARALLELISM: Final = 128
 

@@ -14,7 +14,7 @@ from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.java.types import JavaType
 from state_processor.types.identifier import OperatorIdentifier
-from state_processor.write.row_protocol import ColumnNames, OperatorRows, Replaced, Rows
+from state_processor.write.rows.row_protocol import ColumnNames, OperatorRows, Replaced, Rows
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ RowForm = tuple[tuple[JavaType, ...], bool]
 
 @dataclass
 class OperatorChanges:
-    """Requested changes to one operator. :func:`~state_processor.write.outcome.outcome_of` computes their outcome.
+    """Requested changes to one operator. :func:`~state_processor.write.plan.outcome.outcome_of` computes their outcome.
 
     ``parallelism`` and ``max_parallelism``: new values; ``None`` keeps the value of the source savepoint, or takes the default.
     """

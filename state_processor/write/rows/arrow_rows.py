@@ -13,9 +13,9 @@ from state_processor.options.value_columns import columns_of_dictionaries
 from state_processor.read.read_types import with_metadata_of
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.late import pc
-from state_processor.write.arrow_keys import check_comparable, shared_key_numbers
-from state_processor.write.row_columns import later_message, named_later
-from state_processor.write.row_protocol import ColumnNames, Operation
+from state_processor.write.rows.arrow_keys import check_comparable, shared_key_numbers
+from state_processor.write.rows.row_columns import later_message, named_later
+from state_processor.write.rows.row_protocol import ColumnNames, Operation
 
 _BATCH_ROWS: Final = 1 << 19
 
@@ -82,7 +82,7 @@ def _digest(table: pa.Table) -> bytes:
 
 
 class ArrowRows:
-    """Rows of a table or a stream; see :class:`~state_processor.write.row_protocol.Rows`.
+    """Rows of a table or a stream; see :class:`~state_processor.write.rows.row_protocol.Rows`.
 
     Streams are read batch by batch when the savepoint is written. Rows with an element of a list each, timers, rows of broadcast
     state, and rows that later rows replace are held in memory.

@@ -30,7 +30,7 @@ from state_processor.serializers.kryo.nested_kryo import declare
 from state_processor.serializers.locks import cached_property
 
 if TYPE_CHECKING:
-    from state_processor.write.outcome import OperatorOutcome
+    from state_processor.write.plan.outcome import OperatorOutcome
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,10 @@ from state_processor.backends.write.tombstones import EntryMerge, TombstoneEncod
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.foreign_errors import third_party_errors
 from state_processor.serializers.late import pc
-from state_processor.write.blob_index import fetch_blobs
-from state_processor.write.passes import BatchEncoder, Batches, WrittenFile
-from state_processor.write.row_protocol import Replaced
-from state_processor.write.targets import KeyedTarget
+from state_processor.write.rows.row_protocol import Replaced
+from state_processor.write.tasks.blob_index import fetch_blobs
+from state_processor.write.tasks.passes import BatchEncoder, Batches, WrittenFile
+from state_processor.write.tasks.targets import KeyedTarget
 
 QUEUE_COLUMNS: Final = (SERVICE, DOMAIN)
 """Columns of timers that tell their queue."""
@@ -71,7 +71,7 @@ class EncodeRows:
     queues: tuple[tuple[str, str], ...] = ()
 
     def encoder(self) -> BatchEncoder:
-        """See :class:`~state_processor.write.passes.RowEncoder`."""
+        """See :class:`~state_processor.write.tasks.passes.RowEncoder`."""
         encoders: list[_StateEncoder] = []  # compiled for the columns of the first batch
 
         def encode(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from state_processor.backends.write.staging import Staging
-from state_processor.write.passes import (
+from state_processor.write.tasks.passes import (
     EncodeTables,
     PartEncoder,
     RowEncoder,
@@ -27,7 +27,7 @@ Written = dict[int, WrittenFile]
 
 @dataclass(frozen=True)
 class RowsPass:
-    """Pass 1 over some columns of rows: :class:`~state_processor.write.row_protocol.Rows` of the engine's kind."""
+    """Pass 1 over some columns of rows: :class:`~state_processor.write.rows.row_protocol.Rows` of the engine's kind."""
 
     rows: Any
     columns: Sequence[str]

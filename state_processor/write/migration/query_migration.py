@@ -48,9 +48,8 @@ from state_processor.serializers.table.rowdata import (
 )
 from state_processor.serializers.traversal import transform
 from state_processor.types.identifier import OperatorIdentifier
-from state_processor.write.arrow_keys import key_numbers
-from state_processor.write.draft import OperatorDraft
-from state_processor.write.migration_report import (
+from state_processor.write.plan.draft import OperatorDraft
+from state_processor.write.plan.migration_report import (
     ADDED,
     CONVERTED,
     IMPOSSIBLE,
@@ -59,7 +58,8 @@ from state_processor.write.migration_report import (
     QueryMigrationReport,
     StateReport,
 )
-from state_processor.write.row_protocol import Rows
+from state_processor.write.rows.arrow_keys import key_numbers
+from state_processor.write.rows.row_protocol import Rows
 
 OPTIONS: Final = DecodeOptions(nanos="string", row_kind=True)
 """How rows are read: so that nothing of them is lost."""

@@ -29,9 +29,9 @@ from state_processor.serializers.table.record_comparators import OrderedField
 from state_processor.serializers.table.rowdata import RowDataSerializer, external_serializer
 from state_processor.types.flink_types import Types
 from state_processor.types.state_specs import MapState, StateSpec, ValueState
-from state_processor.write.query_rows import OWN, ChosenRow, QueryRows, Shape
-from state_processor.write.row_columns import naming
-from state_processor.write.row_protocol import Rows
+from state_processor.write.rows.query_rows import OWN, ChosenRow, QueryRows, Shape
+from state_processor.write.rows.row_columns import naming
+from state_processor.write.rows.row_protocol import Rows
 
 _COPIES: Final = OWN.format("copies")
 _MATCHES: Final = OWN.format("matches")
