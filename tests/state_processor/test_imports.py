@@ -94,6 +94,25 @@ def test_the_package_alone_imports_nothing_else() -> None:
     assert "pyarrow" not in modules
 
 
+WITHOUT_EXTRAS = """
+import sys
+
+class Absent:
+    names = "pyspark pandas shtab matplotlib polars duckdb deltalake pyiceberg google yaml starlette uvicorn tqdm mcp".split()
+
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] in self.names:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
+"""
+
+
+def test_the_help_of_all_commands_needs_no_extra() -> None:
+    code = "from state_processor.cli import command_parser; print(command_parser(None).format_help())"
+    assert "copy-operator" in printed(WITHOUT_EXTRAS + code)
+
+
 @pytest.mark.parametrize("name", ["SavepointReader", "SavepointWriter", "create_views", "diff", "register"])
 def test_without_spark(name: str) -> None:
     without = "import sys; sys.modules['pyspark'] = None"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable
@@ -9,6 +10,8 @@ from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from state_processor import __version__
 from state_processor.applications.serving import browsing
@@ -246,3 +249,47 @@ def _unauthorized(permission: Permission) -> str:
     if permission.token is not None:
         return "expected the bearer token of the server in the header Authorization"
     return "without a token, the server answers to localhost and 127.0.0.1 only: ask by one of these names"
+
+
+REQUEST_SECONDS: Final = 10.0
+"""Time in seconds for a whole request to come, from the start of a connection or from the first byte of a further request."""
+
+
+class WatchedProtocol(H11Protocol):
+    """HTTP on one connection. uvicorn itself limits only the time between two requests."""
+
+    _limit: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes, and go on waiting until a request is complete."""
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        self._stop()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        if not self._is_waiting():
+            self._stop()
+        elif self._limit is None:
+            self._limit = self.loop.call_later(REQUEST_SECONDS, self._end)
+
+    def _is_waiting(self) -> bool:
+        """Return whether the head or the body of a request is not complete."""
+        return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
+
+    def _stop(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+
+    def _end(self) -> None:
+        if self._is_waiting():
+            self.transport.abort()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import resource
 import socket
 import sys
@@ -12,57 +11,11 @@ from contextlib import suppress
 from os import PathLike
 from typing import Any, Final
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
-
 from state_processor.applications.serving.access import Permission
 from state_processor.applications.serving.following import Followed
 from state_processor.applications.serving.limits import Limits
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.late import require
-
-REQUEST_SECONDS: Final = 10.0
-"""Time in seconds for a whole request to come, from the start of a connection or from the first byte of a further request."""
-
-
-class WatchedProtocol(H11Protocol):
-    """HTTP on one connection. uvicorn itself limits only the time between two requests."""
-
-    _limit: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request."""
-        super().connection_made(transport)
-        self._watch()
-
-    def data_received(self, data: bytes) -> None:
-        """Take bytes, and go on waiting until a request is complete."""
-        super().data_received(data)
-        self._watch()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting."""
-        self._stop()
-        super().connection_lost(exc)
-
-    def _watch(self) -> None:
-        if not self._is_waiting():
-            self._stop()
-        elif self._limit is None:
-            self._limit = self.loop.call_later(REQUEST_SECONDS, self._end)
-
-    def _is_waiting(self) -> bool:
-        """Return whether the head or the body of a request is not complete."""
-        return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
-
-    def _stop(self) -> None:
-        if self._limit is not None:
-            self._limit.cancel()
-            self._limit = None
-
-    def _end(self) -> None:
-        if self._is_waiting():
-            self.transport.abort()
-
 
 _IDLE_SECONDS: Final = 30
 """Time in seconds until a connection without requests is closed."""
@@ -148,8 +101,7 @@ def _listener(host: str, port: int) -> socket.socket:
 def http_server(followed: Followed, permission: Permission, limits: Limits, host: str, port: int) -> Any:
     """Return the server of HTTP, an object of uvicorn."""
     uvicorn = require("uvicorn", "serve", "servers")
-    from state_processor.applications.serving.app import application
-    from state_processor.applications.serving.server import WatchedProtocol
+    from state_processor.applications.serving.app import WatchedProtocol, application
 
     config = uvicorn.Config(
         application(followed, permission, limits),

@@ -11,7 +11,7 @@ from http.client import HTTPConnection
 
 import pytest
 
-from state_processor.applications.serving import server as serving
+from state_processor.applications.serving import app
 from state_processor.applications.serving.access import Permission
 from state_processor.applications.serving.following import Followed
 from state_processor.applications.serving.limits import Limits
@@ -24,7 +24,7 @@ REQUEST = b"GET /operators HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 @pytest.fixture
 def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
-    monkeypatch.setattr(serving, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(app, "REQUEST_SECONDS", 0.2)
     listener = socket.create_server(("127.0.0.1", 0))
     server = http_server(Followed(ORDERS_PATH, {}), Permission.of("127.0.0.1", None), Limits(seconds=600), "127.0.0.1", 0)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
@@ -125,7 +125,7 @@ ATTACKS: dict[str, tuple[bytes, int]] = {
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_requests_that_are_not_as_they_should_be(address: tuple[str, int], attack: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server answers and closes the connection at once. What follows on the connection is not a request."""
-    monkeypatch.setattr(serving, "REQUEST_SECONDS", 600)
+    monkeypatch.setattr(app, "REQUEST_SECONDS", 600)
     sent, status = ATTACKS[attack]
     with socket.create_connection(address, timeout=300) as connection:
         with suppress(ConnectionError):  # the answer came before the end of the request
@@ -137,7 +137,7 @@ def test_requests_that_are_not_as_they_should_be(address: tuple[str, int], attac
 
 
 def test_pipelined_requests_are_answered_in_their_order(address: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "REQUEST_SECONDS", 600)
+    monkeypatch.setattr(app, "REQUEST_SECONDS", 600)
     paths = [f"/operators/missing-{number}/states" for number in range(50)]
     requests = b"".join(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode() for path in paths)
     with socket.create_connection(address, timeout=300) as connection:
