@@ -38,7 +38,7 @@ def _address(path: str) -> str:
 
 def _first_sentence(path: str) -> str:
     """Return a colon and the first sentence of a page below its title, without links; nothing for pages of signatures alone."""
-    text = re.sub(r"<!--.*?-->|```.*?```", "", (_DOCS / path).read_text("utf-8"), flags=re.DOTALL)
+    text = re.sub(r"<!--.*?-->|<details.*?</details>|```.*?```", "", (_DOCS / path).read_text("utf-8"), flags=re.DOTALL)
     paragraphs = [part.strip() for part in text.split("\n\n")]
     body = next((part for part in paragraphs if part and not part.startswith(("#", "|", "!", ":::"))), "")
     plain = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", " ".join(body.split()))
