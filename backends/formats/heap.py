@@ -182,13 +182,13 @@ class HeapSource(KeyGroupFile):
         positions = starts + np.array([block.position for block in blocks], dtype=np.int64)
         ends = starts + np.array([len(block.buffer) for block in blocks], dtype=np.int64)
         unread = np.ones((len(blocks), states), dtype=np.bool_)
-        numbers = [block.sections.keys() for block in blocks]
-        unread[np.repeat(np.arange(len(blocks)), list(map(len, numbers))), [state for n in numbers for state in n]] = False
+        for index, block in enumerate(blocks):
+            unread[index, list(block.sections)] = False
         damage = find_damage(data, positions, ends, unread, self._entry_sizes)
         if damage is not None:
-            block = blocks[damage.block]
-            offset = block.base + damage.position - block.start
-            raise CorruptSnapshotError(f"{self.at(offset)}, key group {block.key_group}: {damage.problem}")
+            damaged = blocks[damage.block]
+            offset = damaged.base + damage.position - damaged.start
+            raise CorruptSnapshotError(f"{self.at(offset)}, key group {damaged.key_group}: {damage.problem}")
 
     @cached_property
     def _entry_sizes(self) -> EntrySizes:

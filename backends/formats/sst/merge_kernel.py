@@ -200,6 +200,36 @@ def _put_joined(data, table, stack, operands, base, at, out, row):  # type: igno
     return at
 
 
+@kernel
+def _advanced(data, table, tags, prefix, runs, heap, size, behind):  # type: ignore[no-untyped-def]
+    """Let the first run continue at an entry. Return the number of runs with entries, whose order in the heap is restored."""
+    run = heap[0]
+    runs[run, NEXT] = behind
+    if behind == runs[run, BEHIND]:
+        size -= 1
+        heap[0] = heap[size]
+    if size > 1:
+        _sift(data, table, tags, prefix, runs, heap, size, 0)
+    return size
+
+
+@inlined_kernel
+def _deletion_at(data, table, prefix, bounds, deletions, deletion, entry):  # type: ignore[no-untyped-def]
+    """Return the last range deletion, from ``deletion`` on, that begins at the key of an entry or before it."""
+    while deletion + 1 < len(deletions):
+        begin, end = deletions[deletion + 1, 0], deletions[deletion + 1, 1]
+        if compare(bounds, begin, end, data, table[entry, KEY] - prefix, table[entry, KEY_END]) > 0:
+            break
+        deletion += 1
+    return deletion
+
+
+@inlined_kernel
+def _live_kind(tags, entry, deleted):  # type: ignore[no-untyped-def]
+    """Return the kind of an entry; -1 if a range deletion with the sequence number ``deleted`` is newer."""
+    return tags[entry] & 0xFF if (tags[entry] >> 8) >= deleted else np.int64(-1)
+
+
 @entry_point(
     *(written(uint8), read(int64, 2), read(int64), int64, written(int64, 2), written(int64), read(uint8), read(int64, 2)),
     *(int64, written(int64), written(int64, 2)),
@@ -243,12 +273,12 @@ def merge_runs(data, table, tags, prefix, runs, heap, bounds, deletions, joined,
         while entry < behind:
             if may_repeat and last >= 0 and _order(data, table, prefix, last, entry) == 0:
                 if waiting:
-                    kind = tags[entry] & 0xFF
-                    if (tags[entry] >> 8) >= deleted and kind == MERGE:
+                    kind = _live_kind(tags, entry, deleted)
+                    if kind == MERGE:
                         stack[operands] = entry
                         operands += 1
                     else:
-                        base = entry if (tags[entry] >> 8) >= deleted and kind == VALUE_TYPE else np.int64(-1)
+                        base = entry if kind == VALUE_TYPE else np.int64(-1)
                         at = _put_joined(data, table, stack, operands, base, at, out, rows)
                         rows += 1
                         waiting = False
@@ -266,30 +296,19 @@ def merge_runs(data, table, tags, prefix, runs, heap, bounds, deletions, joined,
                     rows += 1
                 last = behind - 1
                 break
-            while deletion + 1 < len(deletions):
-                begin = deletions[deletion + 1, 0]
-                end = deletions[deletion + 1, 1]
-                if compare(bounds, begin, end, data, table[entry, KEY] - prefix, table[entry, KEY_END]) > 0:
-                    break
-                deletion += 1
-                deleted = deletions[deletion, 2]
-            if (tags[entry] >> 8) >= deleted:
-                kind = tags[entry] & 0xFF
-                if kind == VALUE_TYPE:
-                    _put(table, out, rows, entry)
-                    rows += 1
-                elif kind == MERGE:
-                    stack[0] = entry
-                    operands = 1
-                    waiting = True
+            deletion = _deletion_at(data, table, prefix, bounds, deletions, deletion, entry)
+            deleted = deletions[deletion, 2] if deletion >= 0 else np.int64(0)
+            kind = _live_kind(tags, entry, deleted)
+            if kind == VALUE_TYPE:
+                _put(table, out, rows, entry)
+                rows += 1
+            elif kind == MERGE:
+                stack[0] = entry
+                operands = 1
+                waiting = True
             last = entry
             entry += 1
-        runs[run, NEXT] = behind
-        if behind == runs[run, BEHIND]:
-            size -= 1
-            heap[0] = heap[size]
-        if size > 1:
-            _sift(data, table, tags, prefix, runs, heap, size, 0)
+        size = _advanced(data, table, tags, prefix, runs, heap, size, behind)
     if waiting:
         _put_joined(data, table, stack, operands, np.int64(-1), at, out, rows)
         rows += 1
@@ -322,10 +341,5 @@ def newest_of_runs(data, table, tags, prefix, runs, heap, out):  # type: ignore[
             out[rows, KEY_END] += TAG_BYTES
             rows += 1
         last = entry
-        runs[run, NEXT] += 1
-        if runs[run, NEXT] == runs[run, BEHIND]:
-            size -= 1
-            heap[0] = heap[size]
-        if size > 1:
-            _sift(data, table, tags, prefix, runs, heap, size, 0)
+        size = _advanced(data, table, tags, prefix, runs, heap, size, entry + 1)
     return rows
