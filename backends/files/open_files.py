@@ -37,7 +37,7 @@ class OpenFile:
         raise NotImplementedError
 
 
-class LocalFile(OpenFile):
+class OpenLocalFile(OpenFile):
     """Local file, read in ranges. It is not mapped: pages of an open mapped file would count as memory of the process."""
 
     def __init__(self, path: str) -> None:

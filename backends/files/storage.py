@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from state_processor.backends.files.location import Location
-from state_processor.backends.files.open_files import LocalFile, OpenFile, RemoteFile, in_time
+from state_processor.backends.files.open_files import OpenFile, OpenLocalFile, RemoteFile, in_time
 from state_processor.backends.files.storage_advice import absent, in_short, incomplete, what_to_do
 from state_processor.serializers.errors import MissingFileError, OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.foreign_errors import describe
@@ -181,7 +181,7 @@ class Storage:
         location = Location.parse(path)
         with storage_errors(str(location), context):
             if location.is_local:
-                return LocalFile(location.path)
+                return OpenLocalFile(location.path)
             opened = self._found.pop(str(location), None)
             if opened is not None:
                 return opened

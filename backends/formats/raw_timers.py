@@ -15,7 +15,7 @@ from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats.entry_runs import EntryLocator, Section, UnframedRun, view
 from state_processor.backends.formats.field_selection import FieldSelection
 from state_processor.backends.formats.key_index import SerializedKeys
-from state_processor.backends.formats.row_layout import Field, Part, RowDecoder, RowLayout
+from state_processor.backends.formats.row_layout import Field, RowDecoder, RowLayout, RowPart
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -208,4 +208,4 @@ def _layout(state: KeyedDescription, columns: FieldSelection) -> RowLayout:
         Field(layouts.NAMESPACE, state.namespace),
         Field(layouts.TIMESTAMP, NumberSerializer("LONG")),
     )
-    return RowLayout((Part(None, fields, (0, 1)),), columns)
+    return RowLayout((RowPart(None, fields, (0, 1)),), columns)

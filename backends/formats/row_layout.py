@@ -73,7 +73,7 @@ def size_of(fields: Iterable[Field]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RowPart:
     """Adjacent fields.
 
     ``slot`` is the part of a framed entry with these fields; ``None`` without framing. The bytes of the fields from
@@ -106,7 +106,7 @@ class RowDecoder(Protocol):
 class RowLayout:
     """All parts of one kind of entry, in the order of their bytes, and the columns to decode."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[RowPart, ...]
     columns: FieldSelection
 
     def schema(self, options: DecodeOptions) -> pa.Schema:
@@ -162,7 +162,7 @@ class RowLayout:
         builder.op(Op.ROW_END)
         return builder.build()
 
-    def _compile_fields(self, builder: DecodeBuilder, part: Part) -> None:
+    def _compile_fields(self, builder: DecodeBuilder, part: RowPart) -> None:
         first, last = part.captured if part.captured and KEY_BYTES_COLUMN in self.columns else (-1, -1)
         captured = builder.register()
         for i, field in enumerate(part.fields):
@@ -178,7 +178,7 @@ class RowLayout:
             if i + 1 == last:
                 builder.op(Op.CAPTURE, builder.column(KEY_BYTES_COLUMN), register=captured)
 
-    def read(self, source: DataInput, part: Part, row: dict[str, Any], options: DecodeOptions) -> None:
+    def read(self, source: DataInput, part: RowPart, row: dict[str, Any], options: DecodeOptions) -> None:
         """Read the fields of one part in plain Python, into ``row``."""
         first, last = part.captured or (-1, -1)
         begin = source.position
@@ -300,7 +300,7 @@ class ReferenceDecoder:
         if self._rows:
             yield self._batch()
 
-    def _read(self, source: DataInput, part: Part, row: dict[str, Any], place_of: _Where) -> None:
+    def _read(self, source: DataInput, part: RowPart, row: dict[str, Any], place_of: _Where) -> None:
         """Read one part. The place is computed only for errors, because describing a row requires reading it again."""
         with placing_errors(source, place_of):
             self._layout.read(source, part, row, self._options)
@@ -359,7 +359,7 @@ def framed_layout(state: KeyedDescription, columns: FieldSelection) -> RowLayout
 def _framed_layout(layout: Same) -> RowLayout:
     state, columns = layout.objects
     if isinstance(state, TimerDescription):
-        return RowLayout((Part(KEY_SLOT, _timer_fields(state), (1, 2)), Part(VALUE_SLOT, ())), columns)
+        return RowLayout((RowPart(KEY_SLOT, _timer_fields(state), (1, 2)), RowPart(VALUE_SLOT, ())), columns)
     suffixed = state.key.length < 0 and state.namespace.length < 0
     key_fields = [Field(KEY, state.key, suffixed), Field(NAMESPACE, state.namespace, suffixed)]
     match state:
@@ -370,18 +370,18 @@ def _framed_layout(layout: Same) -> RowLayout:
             value_field = Field(MAP_VALUE, MapStateValue(state.value.as_remainder()))
         case _:
             value_field = Field(VALUE, state.value.as_remainder())
-    key_part = Part(KEY_SLOT, tuple(key_fields), (0, 2))
+    key_part = RowPart(KEY_SLOT, tuple(key_fields), (0, 2))
     if value_field.name not in columns:
         return RowLayout((key_part,), columns)
-    return RowLayout((key_part, Part(VALUE_SLOT, (value_field,))), columns)
+    return RowLayout((key_part, RowPart(VALUE_SLOT, (value_field,))), columns)
 
 
 def heap_layout(state: KeyedDescription, columns: FieldSelection) -> RowLayout:
     """Build the layout of an entry without lengths: namespace, key, value (Flink: ``CopyOnWriteStateMapSnapshot``)."""
     if isinstance(state, TimerDescription):
-        return RowLayout((Part(None, _timer_fields(state), (1, 2)),), columns)
+        return RowLayout((RowPart(None, _timer_fields(state), (1, 2)),), columns)
     fields = (Field(NAMESPACE, state.namespace), Field(KEY, state.key), Field(VALUE, state.registered_serializer))
-    return RowLayout((Part(None, fields, (1, 2)),), columns)
+    return RowLayout((RowPart(None, fields, (1, 2)),), columns)
 
 
 def around_key(layout: RowLayout) -> tuple[int, int]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats.entry_runs import decode_framed
 from state_processor.backends.formats.framing import KEY_GROUP
-from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN, Field, Part, RowLayout
+from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN, Field, RowLayout, RowPart
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state.descriptions import KeyedDescription
@@ -115,7 +115,7 @@ def serialized_entries(
 
 def decode_bytes(serializer: Codec, values: pa.Array, context: str) -> pa.Array:
     """Decode a column of serialized values; dates and times become text."""
-    layout = RowLayout((Part(0, (Field(layouts.KEY, serializer),)),), frozenset({layouts.KEY}))
+    layout = RowLayout((RowPart(0, (Field(layouts.KEY, serializer),)),), frozenset({layouts.KEY}))
     offsets = np.frombuffer(values.buffers()[1], dtype=np.int32)[values.offset : values.offset + len(values) + 1]
     buffer = np.frombuffer(values.buffers()[2], dtype=np.uint8)
     buffer.flags.writeable = False

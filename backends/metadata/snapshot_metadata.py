@@ -103,7 +103,7 @@ _SMALLEST_CHANNEL: Final = 13
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class MetadataLayout:
     """Features of a version of ``_metadata``."""
 
     names: bool = False
@@ -123,12 +123,12 @@ class Layout:
 
 
 LAYOUTS: Final = {
-    2: Layout(chain_length=True, legacy_prefix=True),
-    3: Layout(channels=True),
-    4: Layout(channels=True, properties=True),
-    5: Layout(channels=True, properties=True, names=True),
-    6: Layout(channels=True, properties=True, names=True, typed_channels=True),
-    7: Layout(channels=True, properties=True, names=True, typed_channels=True, reference=True),
+    2: MetadataLayout(chain_length=True, legacy_prefix=True),
+    3: MetadataLayout(channels=True),
+    4: MetadataLayout(channels=True, properties=True),
+    5: MetadataLayout(channels=True, properties=True, names=True),
+    6: MetadataLayout(channels=True, properties=True, names=True, typed_channels=True),
+    7: MetadataLayout(channels=True, properties=True, names=True, typed_channels=True, reference=True),
 }
 
 METADATA: Final = FormatVersions("`_metadata`", {2: "1.3", 3: "1.11", 4: "1.16", 5: "2.0", 6: "2.1", 7: "2.4"})
@@ -274,7 +274,7 @@ def _read(inp: HandleInput) -> CheckpointMetadata:
     return CheckpointMetadata(version, checkpoint_id, tuple(operators), tuple(masters), properties)
 
 
-def _layout(version: int, source: str) -> Layout:
+def _layout(version: int, source: str) -> MetadataLayout:
     METADATA.check(version, source, _INT.size)
     return LAYOUTS[version]
 
@@ -291,7 +291,7 @@ def _read_master_state(inp: HandleInput) -> MasterState:
     return state
 
 
-def _read_operator(inp: HandleInput, layout: Layout) -> OperatorState:
+def _read_operator(inp: HandleInput, layout: MetadataLayout) -> OperatorState:
     name = uid = None
     if layout.names:
         name, uid = inp.read_utf() or None, inp.read_utf() or None
@@ -321,7 +321,7 @@ def _read_coordinator(inp: HandleInput) -> ByteStreamStateHandle | None:
     return handle
 
 
-def _read_subtask(inp: HandleInput, layout: Layout, parallelism: int) -> OperatorSubtaskState:
+def _read_subtask(inp: HandleInput, layout: MetadataLayout, parallelism: int) -> OperatorSubtaskState:
     (index,) = inp.unpack(_INT)
     lowest = -parallelism if layout.channels else 0
     if not lowest <= index < parallelism:
@@ -395,7 +395,7 @@ def _write_master_state(out: DataOutput, state: MasterState) -> None:
     out.write_bytes(body.buffer)
 
 
-def _write_operator(out: DataOutput, operator: OperatorState, layout: Layout, version: int) -> None:
+def _write_operator(out: DataOutput, operator: OperatorState, layout: MetadataLayout, version: int) -> None:
     if layout.names:
         out.write_utf(operator.name or "")
         out.write_utf(operator.uid or "")
@@ -415,7 +415,9 @@ def _write_operator(out: DataOutput, operator: OperatorState, layout: Layout, ve
         _write_subtask(out, subtask, layout, operator, version)
 
 
-def _write_subtask(out: DataOutput, subtask: OperatorSubtaskState, layout: Layout, operator: OperatorState, version: int) -> None:
+def _write_subtask(
+    out: DataOutput, subtask: OperatorSubtaskState, layout: MetadataLayout, operator: OperatorState, version: int
+) -> None:
     if subtask.finished:
         _inexpressible(not layout.channels, "a finished subtask", operator, version)
         out.write_int(-subtask.index - 1)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from state_processor.backends.formats.entry_runs import decode_framed
 from state_processor.backends.formats.framing import ENTRY_FIELDS
-from state_processor.backends.formats.row_layout import Field, Part, RowLayout
+from state_processor.backends.formats.row_layout import Field, RowLayout, RowPart
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.raw_state import INPUT, ChannelState
 from state_processor.serializers.base import TypeSerializer
@@ -123,7 +123,7 @@ class ChannelRecords:
         self._type = type_
         self._options = options
         self._serializer = StreamElementSerializer(type_)
-        self._layout = RowLayout((Part(0, (Field(_ELEMENT, self._serializer),)),), frozenset({_ELEMENT}))
+        self._layout = RowLayout((RowPart(0, (Field(_ELEMENT, self._serializer),)),), frozenset({_ELEMENT}))
         self.schema = pa.schema(
             [
                 ("subtask", pa.int32()),

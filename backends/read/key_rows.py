@@ -32,7 +32,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 _Result = TypeVar("_Result")
 
 
-class Kept(Generic[_Key, _Result]):
+class RecentResults(Generic[_Key, _Result]):
     """Results by key; the least recently used results are dropped. Threads may share it.
 
     An owner without references to itself frees its files at once when it is dropped. ``functools.lru_cache`` of a bound method
@@ -85,8 +85,8 @@ class KeyReader:
             check_known(options.python_types, stored.survey()[0], stored.label)
         self._of_key = _of_key(options)
         self._described = self._describe()
-        self._owners: Kept[int, tuple[int, ...]] = Kept(_KEPT_GROUPS)
-        self._readers: Kept[tuple[int, ...] | None, _Readers] = Kept(_KEPT_SUBTASKS)
+        self._owners: RecentResults[int, tuple[int, ...]] = RecentResults(_KEPT_GROUPS)
+        self._readers: RecentResults[tuple[int, ...] | None, _Readers] = RecentResults(_KEPT_SUBTASKS)
 
     def rows(self, key: Any) -> tuple[RowsByState, pa.Table | None]:
         """Return the rows that the operator has for a key, by state, and its timers.

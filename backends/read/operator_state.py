@@ -15,7 +15,7 @@ from state_processor.backends.formats.entry_runs import EntryLocator, decode_fra
 from state_processor.backends.formats.field_selection import NOTHING, FieldSelection
 from state_processor.backends.formats.framing import ENTRY_FIELDS
 from state_processor.backends.formats.operator_file import StateBytes, locate, operator_header
-from state_processor.backends.formats.row_layout import KEY, KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, VALUE, Field, Part, RowLayout
+from state_processor.backends.formats.row_layout import KEY, KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, VALUE, Field, RowLayout, RowPart
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.read_plan import PlannedReader, ReadPlan
@@ -132,14 +132,14 @@ class OperatorStateReader(PlannedReader):
         """Read the elements of a list."""
         entries = np.zeros((len(stored.starts), ENTRY_FIELDS), dtype=np.int64)
         entries[:, 0], entries[:, 1] = stored.starts, stored.ends
-        layout = RowLayout((Part(0, fields),), columns)
+        layout = RowLayout((RowPart(0, fields),), columns)
         yield from decode_framed(layout, self._plan.values, context, iter([(stored.buffer, stored.base, entries)]))
 
     def _entries(
         self, stored: StateBytes, fields: tuple[Field, ...], columns: FieldSelection, context: str
     ) -> Iterator[pa.RecordBatch]:
         """Read the entries of broadcast state."""
-        layout = RowLayout((Part(None, fields, (0, 2)),), columns)
+        layout = RowLayout((RowPart(None, fields, (0, 2)),), columns)
         decoder = layout.decoder(self._plan.values)
         for start, end in zip(stored.starts.tolist(), stored.ends.tolist(), strict=True):
             source = DataInput(stored.buffer.data, context, start, end)

@@ -23,8 +23,8 @@ from state_processor.backends.sql.row_changes import (
     ChangedNode,
     NewField,
     RowChange,
-    StateChange,
     StateChanges,
+    StateSuccession,
     Successor,
     ViewChange,
     changed_row,
@@ -51,7 +51,7 @@ def changed_windows(old: ChangedNode, new: ChangedNode) -> StateChanges:
     changes = changed_calls("window-aggs", before, after, (old.inputs[0], new.inputs[0]))
     if changes["window-aggs"].is_same:
         return changes
-    return {**changes, "previous-aggs": StateChange(refused=_EMITTED)}
+    return {**changes, "previous-aggs": StateSuccession(refused=_EMITTED)}
 
 
 _EMITTED: Final = (
@@ -127,14 +127,14 @@ def changed_calls(
     new: Calls,
     relations: tuple[Relation, Relation],
     is_inert: Callable[[AggregateCall], bool] = lambda call: False,
-) -> dict[str, StateChange]:
+) -> dict[str, StateSuccession]:
     """Return the changes of the accumulators in a state, and of the states of their views.
 
     ``relations``: the old and the new input. ``is_inert``: whether a new call ignores all rows from before, so that it may
     retract them.
     """
     carried = old.carried(new)
-    changes = {state: StateChange({VALUE: _accumulator(old, new, carried, relations, is_inert)})}
+    changes = {state: StateSuccession({VALUE: _accumulator(old, new, carried, relations, is_inert)})}
     return changes | _own_states(old, carried) | _views(old, new, carried)
 
 
@@ -242,28 +242,28 @@ def _starts(fields: Sequence[NewField], call: AggregateCall) -> str:
     return ", ".join("null" if field.start is None else str(field.start) for field in own_fields)
 
 
-def _own_states(old: Calls, carried: Sequence[int | None]) -> dict[str, StateChange]:
+def _own_states(old: Calls, carried: Sequence[int | None]) -> dict[str, StateSuccession]:
     """Return the changes of states whose names contain the number of a call: views of its accumulator."""
-    changes = {f"agg{i}$": StateChange(is_dropped=True) for i in range(len(old.calls))}
+    changes = {f"agg{i}$": StateSuccession(is_dropped=True) for i in range(len(old.calls))}
     for i, at in enumerate(carried):
         if at is not None:
-            changes[f"agg{at}$"] = StateChange(becomes=None if at == i else f"agg{i}$")
+            changes[f"agg{at}$"] = StateSuccession(becomes=None if at == i else f"agg{i}$")
     return changes
 
 
 _MOST_BITS: Final = 64
 
 
-def _views(old: Calls, new: Calls, carried: Sequence[int | None]) -> dict[str, StateChange]:
+def _views(old: Calls, new: Calls, carried: Sequence[int | None]) -> dict[str, StateSuccession]:
     """Return the changes of the views of distinct values: their names contain numbers, their values have one for each call."""
-    changes = dict.fromkeys(range(len(old.views)), StateChange(is_dropped=True))
+    changes = dict.fromkeys(range(len(old.views)), StateSuccession(is_dropped=True))
     for number, members in enumerate(new.views):
         views_carried = {source: calls for source, calls in enumerate(old.views) if any(carried[i] in calls for i in members)}
         for source, calls in views_carried.items():
             positions = tuple(calls.index(at) if (at := carried[i]) in calls else None for i in members)
             counted = ViewChange(len(calls), positions, as_bits=not old.counts)
             _check_view(old.calls[calls[0]], counted, (old, new), is_one=len(views_carried) == 1)
-            changes[source] = StateChange(becomes=None if source == number else _view(number), counted=counted)
+            changes[source] = StateSuccession(becomes=None if source == number else _view(number), counted=counted)
     return {
         _view(number) + suffix: replace(change, becomes=None if change.becomes is None else change.becomes + suffix)
         for number, change in changes.items()
@@ -308,7 +308,7 @@ def changed_over(old: ChangedNode, new: ChangedNode) -> StateChanges:
     before, after = old.inputs[0], new.inputs[0]
     order = [int(f["index"]) for group in old.node.at("overSpec", "groups", default=()) for f in _order(group)]
     same_types(before, after, before.picked(order))
-    rows = StateChange({VALUE: changed_row(before, after)})
+    rows = StateSuccession({VALUE: changed_row(before, after)})
     added = set(after.columns) - set(before.columns)
 
     def is_inert(call: AggregateCall) -> bool:

@@ -21,8 +21,8 @@ from state_processor.backends.sql.row_changes import (
     MAP_KEY,
     VALUE,
     ChangedNode,
-    StateChange,
     StateChanges,
+    StateSuccession,
     Successor,
     changed_key,
     changed_row,
@@ -47,10 +47,10 @@ def changed_row_of_key(old: ChangedNode, new: ChangedNode) -> StateChanges:
     conditions = [resolved(s.node.at("filterCondition"), g.columns) for s, g in ((old, before), (new, after))]
     old.same(new, "the condition of", (conditions[0], conditions[1]))
     if _waits(old.node):
-        return {"waiting-to-emit-on-timer": StateChange({VALUE: changed_row(before, after)})}
+        return {"waiting-to-emit-on-timer": StateSuccession({VALUE: changed_row(before, after)})}
     if _waits(new.node):
-        return {"deduplicate-state": StateChange(successor=_EMITTED)}
-    return {"deduplicate-state": StateChange({VALUE: changed_row(before, after)})}
+        return {"deduplicate-state": StateSuccession(successor=_EMITTED)}
+    return {"deduplicate-state": StateSuccession({VALUE: changed_row(before, after)})}
 
 
 _EMITTED: Final = Successor(
@@ -94,14 +94,14 @@ def changed_ranks(old: ChangedNode, new: ChangedNode) -> StateChanges:
     old.same(new, "the strategy (the known unique keys) of", (strategies[0], strategies[1]))
     ordered = [field["index"] for field in order(old.node, before)]
     rows = {VALUE: changed_row(before, after)}
-    change = StateChange(rows)
+    change = StateSuccession(rows)
     if strategies[0][0] == "Retract":
         same_types(before, after, ordered)
         _check_found_again(change, "rows that the top-N keeps")
     return {
         **dict.fromkeys(("data-state", "Top1-Rank-State"), change),
-        "data-state-with-append": StateChange(rows | {MAP_KEY: changed_key(before, after, ordered)}),
-        "data-state-with-update": StateChange(rows | {MAP_KEY: changed_key(before, after, strategies[0][1])}),
+        "data-state-with-append": StateSuccession(rows | {MAP_KEY: changed_key(before, after, ordered)}),
+        "data-state-with-update": StateSuccession(rows | {MAP_KEY: changed_key(before, after, strategies[0][1])}),
     }
 
 
@@ -113,7 +113,7 @@ def changed_materialized(old: ChangedNode, new: ChangedNode) -> StateChanges:
     before, after = (replace(side.inputs[0], fields=sink_fields(side)) for side in (old, new))
     upsert = before.picked(old.node.at("inputUpsertKey"))
     old.same(new, "the known key of rows of", (upsert, after.picked(new.node.at("inputUpsertKey"))))
-    change = StateChange({VALUE: changed_row(before, after)})
+    change = StateSuccession({VALUE: changed_row(before, after)})
     strategy = old.node.at("upsertMaterializeStrategy", default="LEGACY")
     if strategy != "LEGACY":
         same_types(before, after, upsert)
@@ -157,7 +157,7 @@ def changed_join(old: ChangedNode, new: ChangedNode) -> StateChanges:
     return {f"{label}-records": _changed_side(old, new, i, label) for i, label in enumerate(("left", "right"))}
 
 
-def _changed_side(old: ChangedNode, new: ChangedNode, at: int, label: str) -> StateChange:
+def _changed_side(old: ChangedNode, new: ChangedNode, at: int, label: str) -> StateSuccession:
     before, after = old.inputs[at], new.inputs[at]
     old_unique, new_unique = _unique(old.node, before, at, label), _unique(new.node, after, at, label)
     if old_unique != new_unique:
@@ -168,13 +168,13 @@ def _changed_side(old: ChangedNode, new: ChangedNode, at: int, label: str) -> St
     change = changed_row(before, after)
     merges = old_unique is None and len({f.source for f in change.fields} - {None}) < change.size
     rows = {MAP_KEY: change} if old_unique is None else {VALUE: change, MAP_KEY: changed_key(before, after, old_unique)}
-    side_change = StateChange(rows, merges)
+    side_change = StateSuccession(rows, merges)
     if old_unique is None and before.updates:
         _check_found_again(side_change, f"the {label} rows of the join")
     return side_change
 
 
-def _check_found_again(change: StateChange, whose: str) -> None:
+def _check_found_again(change: StateSuccession, whose: str) -> None:
     """Refuse new columns of rows that are retracted by their whole content."""
     if any(field.source is None for row in change.rows.values() for field in row.fields):
         raise StateMigrationError(

@@ -71,7 +71,7 @@ class Successor:
 
 
 @dataclass(frozen=True)
-class StateChange:
+class StateSuccession:
     """The change of a state."""
 
     # the changed rows, by part of the state: ``map_key`` and ``value``
@@ -106,14 +106,14 @@ class StateChange:
         return rows if self.successor is None else (*rows, self.successor.note)
 
 
-StateChanges = Mapping[str, StateChange]
+StateChanges = Mapping[str, StateSuccession]
 """Changes by the name of the state. A name that ends in ``$`` is the start of the names of the states of a call."""
 
 
-def change_of(changes: StateChanges, state: str) -> StateChange:
+def change_of(changes: StateChanges, state: str) -> StateSuccession:
     """Return the change of a state."""
     call, mark, suffix = state.partition("$")
-    change = changes.get(state) or (changes.get(call + mark) if mark else None) or StateChange()
+    change = changes.get(state) or (changes.get(call + mark) if mark else None) or StateSuccession()
     return (
         change if change.becomes is None or not change.becomes.endswith("$") else replace(change, becomes=change.becomes + suffix)
     )

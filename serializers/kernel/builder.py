@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.serializers.kernel.columns import DISCARD, Column, ColumnTree
-from state_processor.serializers.kernel.opcodes import CODE, WIDTH, Kind, Op, Operand, Operands
+from state_processor.serializers.kernel.opcodes import CODE, WIDTH, Op, Operand, OperandKind, Operands
 
 
 class Label:
@@ -94,10 +94,10 @@ class ProgramBuilder:
 
     def _set(self, row: list[Cell], op: Op, operand: Operand, value: Any) -> None:
         kind = operand.kind
-        if kind is Kind.NULLS:
+        if kind is OperandKind.NULLS:
             value = self.null_range(*(value if isinstance(value, tuple) else (value,)))
         values = value if kind.positions > 1 else (value,)
-        allowed = {Kind.COLUMN: (Column, type(None)), Kind.TARGET: (Label, type(None))}.get(kind, (int, np.integer))
+        allowed = {OperandKind.COLUMN: (Column, type(None)), OperandKind.TARGET: (Label, type(None))}.get(kind, (int, np.integer))
         if len(values) != kind.positions or not all(isinstance(v, allowed) for v in values):
             raise TypeError(f"operand {operand.name} of {op.name} is a {kind.name.lower()}, not {value!r}")
         row[operand.position : operand.position + kind.positions] = values
@@ -139,7 +139,7 @@ class ProgramBuilder:
         self.place(end)
 
     def _target_of(self, op: Op) -> str:
-        (name,) = (o.name for o in self._operands_of(op).values() if o.kind is Kind.TARGET)
+        (name,) = (o.name for o in self._operands_of(op).values() if o.kind is OperandKind.TARGET)
         return name
 
     def enum(self, column: Column, names: Sequence[bytes]) -> None:

@@ -72,7 +72,7 @@ INSTANT_TEXT: Final = 3
 CLOCK_TEXT: Final = 4
 
 
-class Kind(Enum):
+class OperandKind(Enum):
     """A kind of operand, and the number of positions that it takes."""
 
     NUMBER = ("number", 1)
@@ -94,7 +94,7 @@ class Operand:
 
     name: str
     position: int
-    kind: Kind
+    kind: OperandKind
 
     def __str__(self) -> str:
         letters = "abcdef"[self.position - A :][: self.kind.positions]
@@ -112,7 +112,7 @@ def _operands(text: str | None) -> Operands | None:
     for part in filter(None, text.split(", ")):
         place, name = part.split(" ")
         letter, _, kind = place.partition(":")
-        operands[name] = Operand(name, A + "abcdef".index(letter), Kind[(kind or "number").upper()])
+        operands[name] = Operand(name, A + "abcdef".index(letter), OperandKind[(kind or "number").upper()])
     return operands
 
 

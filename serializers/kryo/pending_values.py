@@ -136,7 +136,7 @@ class PendingCodec(Codec):
 
 
 @dataclass(frozen=True, slots=True)
-class StoredPart:
+class KryoBytes:
     """A part of an entry of the state."""
 
     shown: str | None
@@ -152,10 +152,10 @@ class StoredParts:
     """
 
     problem: str = ""
-    found: dict[int, list[StoredPart]] = field(default_factory=dict)
+    found: dict[int, list[KryoBytes]] = field(default_factory=dict)
     place: str = "the state for this key"
 
-    def add(self, position: int, part: StoredPart) -> None:
+    def add(self, position: int, part: KryoBytes) -> None:
         """Add the next part of a serializer."""
         self.found.setdefault(position, []).append(part)
 
@@ -216,7 +216,7 @@ class PendingEntries:
     def __init__(self, type_: Codec, column: str) -> None:
         parts = _parts_by_id(type_, column)
         self._parts = [*parts.values()]
-        self._recorded: list[tuple[int, StoredPart, int, int]] = []
+        self._recorded: list[tuple[int, KryoBytes, int, int]] = []
         self._pending: list[tuple[int, int, int, PendingValue]] = []
         recording: dict[int, Codec] = {}
         locating: dict[int, Codec] = {}
@@ -262,7 +262,7 @@ class PendingEntries:
         except UNWRITABLE:
             text = None  # it can't be a column
         end = source.position
-        self._recorded.append((position, StoredPart(text, value, bytes(source.data[start:end])), start, end))
+        self._recorded.append((position, KryoBytes(text, value, bytes(source.data[start:end])), start, end))
 
     def _locate(self, position: int, source: DataInput, start: int, pending: PendingValue) -> None:
         self._pending.append((position, start, source.position, pending))

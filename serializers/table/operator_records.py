@@ -315,7 +315,7 @@ class SortedLongSerializer(SignFlippedLongSerializer):
 # The sequenced multiset of sinks that keep changes in order (since 2.2)
 
 
-class Node(NamedTuple):
+class SequencedRow(NamedTuple):
     """A row of a sequenced multiset, and its neighbours by sequence number."""
 
     row: Any
@@ -327,7 +327,7 @@ class Node(NamedTuple):
 
 
 class NodeSerializer(NestedDelegatingSerializer):
-    """:class:`Node`: its six fields one after the other.
+    """:class:`SequencedRow`: its six fields one after the other.
 
     ``pointers``: the serializers of the other fields, if known from a snapshot; their types are fixed.
     """
@@ -339,7 +339,7 @@ class NodeSerializer(NestedDelegatingSerializer):
     def __init__(self, row: TypeSerializer, *pointers: TypeSerializer) -> None:
         optional = NullableSerializer(_LONG, padding=8)
         nested = (row, *(pointers or (_LONG, optional, optional, optional, _LONG)))
-        super().__init__(FieldsCodec(Node, dict(zip(Node._fields, nested, strict=True))), *nested)
+        super().__init__(FieldsCodec(SequencedRow, dict(zip(SequencedRow._fields, nested, strict=True))), *nested)
 
     def __str__(self) -> str:
         return f"NODE<{self.nested[0]}>"

@@ -19,7 +19,7 @@ from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.formats.sst.merge_kernel import (
     IS_DISTINCT,
     RUN_FIELDS,
-    Deletion,
+    RangeDeletion,
     bounds,
     fragments,
     merge_runs,
@@ -342,7 +342,7 @@ def _plain_reaches(pieces: Iterable[Sequence[Piece]], budget: int) -> Iterator[b
             reached = piece.scan.table.largest + b"\0"
 
 
-def _deletions(pieces: Iterable[Sequence[Piece]], lower: bytes, upper: bytes) -> Sequence[Deletion]:
+def _deletions(pieces: Iterable[Sequence[Piece]], lower: bytes, upper: bytes) -> Sequence[RangeDeletion]:
     """Return the newest range deletion of each key from ``lower`` to before ``upper``."""
     tables = [piece.scan.table for run in pieces for piece in run]
     parts = [part for table in tables if table.deletions for part in within(table.deletions, lower, upper)]

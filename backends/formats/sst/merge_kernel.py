@@ -30,7 +30,7 @@ from state_processor.serializers.kernel.compiler import entry_point, inlined_ker
 from state_processor.serializers.kernel.signatures import int64, read, uint8, written
 
 
-class Deletion(NamedTuple):
+class RangeDeletion(NamedTuple):
     """The deletion of all older entries from the key ``begin`` to before ``end``."""
 
     begin: bytes
@@ -38,10 +38,10 @@ class Deletion(NamedTuple):
     sequence: int
 
 
-def fragments(deletions: Iterable[Deletion]) -> list[Deletion]:
+def fragments(deletions: Iterable[RangeDeletion]) -> list[RangeDeletion]:
     """Return the newest deletion of each key: deletions that do not overlap, in the order of their keys."""
     waiting = sorted(deletions, reverse=True)
-    deletions_in_order: list[Deletion] = []
+    deletions_in_order: list[RangeDeletion] = []
     active: list[tuple[int, bytes]] = []  # the negated sequence number, and the end
     at = b""
     while waiting or active:
@@ -60,17 +60,17 @@ def fragments(deletions: Iterable[Deletion]) -> list[Deletion]:
         if deletions_in_order and deletions_in_order[-1].end == at and deletions_in_order[-1].sequence == sequence:
             deletions_in_order[-1] = deletions_in_order[-1]._replace(end=end)
         else:
-            deletions_in_order.append(Deletion(at, end, sequence))
+            deletions_in_order.append(RangeDeletion(at, end, sequence))
         at = end
     return deletions_in_order
 
 
-def within(parts: Sequence[Deletion], lower: bytes, upper: bytes) -> Sequence[Deletion]:
+def within(parts: Sequence[RangeDeletion], lower: bytes, upper: bytes) -> Sequence[RangeDeletion]:
     """Return the fragments that delete keys from ``lower`` to before ``upper``."""
     return parts[bisect_right(parts, lower, key=itemgetter(1)) : bisect_left(parts, upper, key=itemgetter(0))]
 
 
-def bounds(parts: Sequence[Deletion]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+def bounds(parts: Sequence[RangeDeletion]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """Return fragments in the form of the kernel; see :func:`~state_processor.backends.formats.sst.merge_kernel.merge_runs`."""
     data, rows = bytearray(), []
     for i, part in enumerate(parts):

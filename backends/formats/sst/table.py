@@ -15,7 +15,7 @@ import numpy as np
 from state_processor.backends.formats.sst import block_kernels as k
 from state_processor.backends.formats.sst.block_format import CHECKSUMS, TRAILER, BlockFormat, Bytes, Numbers, RawBlocks
 from state_processor.backends.formats.sst.manifest import MOST_SEQUENCE, TableFile
-from state_processor.backends.formats.sst.merge_kernel import Deletion, fragments
+from state_processor.backends.formats.sst.merge_kernel import RangeDeletion, fragments
 from state_processor.backends.formats.sst.plain_blocks import block_entries, read_varint
 from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
@@ -245,7 +245,7 @@ class Table:
         return behind, min(len(blocks), behind + 1)
 
     @cached_property
-    def deletions(self) -> list[Deletion]:
+    def deletions(self) -> list[RangeDeletion]:
         """The range deletions within the keys of the table, as fragments that don't overlap."""
         deletions = []
         for key, end in self.stored_deletions:
@@ -256,7 +256,7 @@ class Table:
             sequence = tag >> 8 if self.sequence < 0 else self.sequence
             self.check_sequences(sequence, sequence)
             if begin < end:
-                deletions.append(Deletion(begin, end, sequence))
+                deletions.append(RangeDeletion(begin, end, sequence))
         return fragments(deletions)
 
     @cached_property

@@ -15,7 +15,7 @@ from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerd
 from state_processor.backends.read.query_operators import fits
 from state_processor.backends.sql.plan import CompiledPlan, PlanNode, PlanOperator, uid_formats
 from state_processor.backends.sql.query_changes import QueryChanges
-from state_processor.backends.sql.row_changes import StateChange
+from state_processor.backends.sql.row_changes import StateSuccession
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.write.build import SavepointBuild
 from state_processor.write.migration.query_migration import MigratingOperator, QueryMigration
@@ -137,7 +137,7 @@ def _of_operator(operator: MigratingOperator, planned: PlanOperator, changes: Qu
     yield from _options(planned.node, changes.partner(planned.node))
 
 
-def _meaning(change: StateChange) -> str:
+def _meaning(change: StateSuccession) -> str:
     """Return what changes apart from time-to-live, whose change types show."""
     change = replace(change, ttl=None)
     return "" if change.is_same or change.is_dropped else "; ".join(change.notes) or "its columns change places"

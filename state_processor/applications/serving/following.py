@@ -16,7 +16,7 @@ from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo, find_snapshots
 from state_processor.backends.metadata.metadata_digest import stored_digest
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.read.key_rows import Kept
+from state_processor.backends.read.key_rows import RecentResults
 from state_processor.backends.read.snapshot_checks import check_files
 from state_processor.backends.read.state_listing import Survey, find_operator, surveys
 from state_processor.backends.state.descriptions import KeyedDescription
@@ -58,8 +58,8 @@ class ServedSnapshot:
     def __init__(self, info: SnapshotInfo, snapshot: Snapshot) -> None:
         self._info = info
         self.snapshot = snapshot
-        self._key_types: Kept[str, str] = Kept(_LOOK_UPS)
-        self._look_ups: Kept[tuple[str, str | None], KeyLookUp] = Kept(_LOOK_UPS)
+        self._key_types: RecentResults[str, str] = RecentResults(_LOOK_UPS)
+        self._look_ups: RecentResults[tuple[str, str | None], KeyLookUp] = RecentResults(_LOOK_UPS)
 
     @property
     def path(self) -> str:
@@ -140,7 +140,7 @@ class Followed:
         self._lock = process_lock()
         self._stopped = threading.Event()
         self._seen: list[SnapshotInfo] = []
-        self._earlier: Kept[str, ServedSnapshot] = Kept(_EARLIER)
+        self._earlier: RecentResults[str, ServedSnapshot] = RecentResults(_EARLIER)
         jobs = sorted({info.job_id for info in self._found() if info.job_id is not None and len(info.job_id) == _JOB_DIGITS})
         if len(jobs) > 1:
             raise NotASnapshotError(

@@ -18,8 +18,8 @@ from state_processor.backends.sql.query_changes import QueryChanges
 from state_processor.backends.sql.row_changes import (
     NewField,
     RowChange,
-    StateChange,
     StateChanges,
+    StateSuccession,
     Successor,
     ViewChange,
     change_of,
@@ -38,7 +38,7 @@ from state_processor.serializers.locks import cached_property
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.logical_type_objects import type_object
 from state_processor.serializers.table.logical_types import AtomicType
-from state_processor.serializers.table.operator_records import Node, NodeSerializer
+from state_processor.serializers.table.operator_records import NodeSerializer, SequencedRow
 from state_processor.serializers.table.rowdata import (
     ROW_SNAPSHOT,
     RowDataSerializer,
@@ -156,7 +156,7 @@ def _changed(values: pa.Array, old: TypeSerializer, change: RowChange, new: Type
             )
         case NodeSerializer(), NodeSerializer():
             row = _changed(pc.struct_field(values, "row"), old.nested[0], change, new.nested[0])
-            node_fields = {name: pc.struct_field(values, name) for name in Node._fields if name != "row"}
+            node_fields = {name: pc.struct_field(values, name) for name in SequencedRow._fields if name != "row"}
             return _struct({"row": row, **node_fields}, values)
         case ListSerializer(), ListSerializer():
             elements = _changed(values.flatten(), old.element, change, new.element)
@@ -220,7 +220,7 @@ class MigratedState:
     operator: OperatorIdentifier
     old: KeyedDescription
     new: KeyedDescription
-    change: StateChange  # what changes
+    change: StateSuccession  # what changes
 
     @property
     def leaves_out_old(self) -> bool:
@@ -324,7 +324,7 @@ class MigratingOperator:
         self.key: TypeSerializer | None = None
         self.key_notes: tuple[str, ...] = ()
         self.migrated: tuple[MigratedState, ...] = ()
-        self.dropped_states: dict[str, StateChange] = {}
+        self.dropped_states: dict[str, StateSuccession] = {}
         self.label = str(draft.identifier) if planned is None else f"{planned.label} (uid {planned.uid!r})"
         self.uid = draft.identifier.uid or (planned.uid if planned is not None else None)
         self.planned = planned
@@ -364,7 +364,7 @@ class MigratingOperator:
             else:
                 yield from self._rewritten(old, change)
 
-    def _rewritten(self, old: KeyedDescription, change: StateChange) -> Iterator[MigratedState]:
+    def _rewritten(self, old: KeyedDescription, change: StateSuccession) -> Iterator[MigratedState]:
         """Yield the states that are written from the entries of a state: its successor, and the state itself."""
         retyped = old if self.key is None else old.with_serializers(key=self.key)
         if change.successor is not None:

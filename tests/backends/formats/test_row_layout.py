@@ -17,9 +17,9 @@ from state_processor.backends.formats.row_layout import (
     KEY_BYTES_COLUMN,
     KEY_GROUP_COLUMN,
     Field,
-    Part,
     ReferenceDecoder,
     RowLayout,
+    RowPart,
     suffix_size,
 )
 from state_processor.backends.formats.source import ScanRequest
@@ -35,8 +35,8 @@ from tests.backends.state_files import INT, LONG, STRING, VOID, long, string
 
 LAYOUT = RowLayout(
     (
-        Part(0, (Field("key", STRING, suffixed=True), Field("namespace", STRING, suffixed=True), Field(None, INT)), (0, 2)),
-        Part(1, (Field("value", LONG),)),
+        RowPart(0, (Field("key", STRING, suffixed=True), Field("namespace", STRING, suffixed=True), Field(None, INT)), (0, 2)),
+        RowPart(1, (Field("value", LONG),)),
     ),
     frozenset({"key", "namespace", "value", KEY_GROUP_COLUMN, KEY_BYTES_COLUMN}),
 )
@@ -107,7 +107,7 @@ def test_suffix_sizes(length: int) -> None:
 
 def test_rows_without_frames() -> None:
     fields = (Field("namespace", VOID), Field("key", STRING), Field("value", LONG))
-    layout = RowLayout((Part(None, fields, (1, 2)),), frozenset({"key", "value", KEY_GROUP_COLUMN, KEY_BYTES_COLUMN}))
+    layout = RowLayout((RowPart(None, fields, (1, 2)),), frozenset({"key", "value", KEY_GROUP_COLUMN, KEY_BYTES_COLUMN}))
     data = b"".join(b"\0" + string(k) + long(v) for k, v in (("a", 1), ("bc", 2), ("", 3), ("d", 4)))
     buffer = np.frombuffer(b"head" + data + b"tail", dtype=np.uint8)
     for decoder in decoders(layout):
@@ -137,7 +137,7 @@ def test_damaged_entries(damaged: tuple[bytes, bytes, int], entry: int, problem:
 
 
 def exotic_layout(first: TypeSerializer = STRING) -> RowLayout:
-    return RowLayout((Part(None, (Field("key", first), Field("value", Exotic()))),), frozenset({"key", "value"}))
+    return RowLayout((RowPart(None, (Field("key", first), Field("value", Exotic()))),), frozenset({"key", "value"}))
 
 
 def test_what_cannot_be_compiled_is_decoded_in_python() -> None:
@@ -147,7 +147,7 @@ def test_what_cannot_be_compiled_is_decoded_in_python() -> None:
     buffer = np.frombuffer(string("a") + b"\0\0\0\1" + string("b") + b"\0\0\0\2", dtype=np.uint8)
     batches = [*decoder.rows(buffer, 0, 2, site), *decoder.finish()]
     assert [r for b in batches for r in b.to_pylist()] == [{"key": "a", "value": 1}, {"key": "b", "value": 2}]
-    assert isinstance(RowLayout((Part(None, (Field("key", STRING),)),), frozenset()).decoder(DecodeOptions()), ColumnDecoder)
+    assert isinstance(RowLayout((RowPart(None, (Field("key", STRING),)),), frozenset()).decoder(DecodeOptions()), ColumnDecoder)
 
 
 @pytest.mark.parametrize(
@@ -187,14 +187,14 @@ def test_the_words_for_a_place_survive_any_damage() -> None:
 
 
 def test_rows_of_no_file_are_named_by_their_bytes() -> None:
-    layout = RowLayout((Part(0, (Field("key", STRING),)), Part(1, (Field("value", LONG),))), frozenset({"key", "value"}))
+    layout = RowLayout((RowPart(0, (Field("key", STRING),)), RowPart(1, (Field("value", LONG),))), frozenset({"key", "value"}))
     buffer, entries = framed((string("k"), long(1)[:-1], 0))
     with pytest.raises(CorruptSnapshotError, match=r"^context, entry '026b', key 'k': the bytes end inside a value"):
         list(layout.decoder(DecodeOptions()).entries(buffer, entries, EntryLocator("context", layout, buffer, None, entries)))
 
 
 def test_long_values_are_shortened_in_messages() -> None:
-    layout = RowLayout((Part(0, (Field("key", STRING),)), Part(1, (Field("value", LONG),))), frozenset({"key", "value"}))
+    layout = RowLayout((RowPart(0, (Field("key", STRING),)), RowPart(1, (Field("value", LONG),))), frozenset({"key", "value"}))
     buffer, entries = framed((string("k" * 5000), b"", 0))
     with pytest.raises(CorruptSnapshotError) as caught:
         list(layout.decoder(DecodeOptions()).entries(buffer, entries, EntryLocator("context", layout, buffer, 0, entries)))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state_processor.backends.formats.entry_runs import Section, UnframedRun
-from state_processor.backends.formats.row_layout import Field, Part, RowLayout, heap_layout
+from state_processor.backends.formats.row_layout import Field, RowLayout, RowPart, heap_layout
 from state_processor.backends.formats.row_spans import RowSpans
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.base import TypeSerializer
@@ -70,7 +70,7 @@ def test_a_row_that_is_cut_off_is_named(key: TypeSerializer) -> None:
 
 
 def test_layouts_of_other_orders() -> None:
-    layout = RowLayout((Part(None, (Field("key", STRING), Field("namespace", VOID)), (0, 1)),), frozenset())
+    layout = RowLayout((RowPart(None, (Field("key", STRING), Field("namespace", VOID)), (0, 1)),), frozenset())
     data = np.frombuffer(STRING.serialize("abc") + b"\0", dtype=np.uint8)
     assert RowSpans(layout).of(data, 0, 1, place, 0).tolist() == [[0, 5, 0, 4, 0]]
 

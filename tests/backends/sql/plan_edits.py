@@ -8,7 +8,7 @@ from typing import Any
 
 from state_processor.backends.sql.plan import CompiledPlan, PlanNode
 from state_processor.backends.sql.query_changes import QueryChanges
-from state_processor.backends.sql.row_changes import StateChange
+from state_processor.backends.sql.row_changes import StateSuccession
 from state_processor.serializers.table.logical_types import AtomicType
 from tests.archives import unpacked
 
@@ -50,7 +50,7 @@ def old_node(plan: Plan, kind: str) -> PlanNode:
     return next(one for one in reversed(parsed.nodes) if one.kind == kind)
 
 
-def changed(name: str, kind: str, edit: Edit) -> dict[str, StateChange]:
+def changed(name: str, kind: str, edit: Edit) -> dict[str, StateSuccession]:
     """Return the changes of the states of the last operator of a kind, in a query that is edited."""
     old, new = plan_of(name), plan_of(name)
     edit(new)

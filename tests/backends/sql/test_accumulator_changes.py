@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from state_processor.backends.sql.row_changes import NewField, StateChange, ViewChange, change_of
+from state_processor.backends.sql.row_changes import NewField, StateSuccession, ViewChange, change_of
 from state_processor.errors import StateMigrationError
 from state_processor.serializers.table.logical_types import MAP_VIEW
 from tests.backends.sql.plan_edits import (
@@ -94,7 +94,7 @@ def test_views_of_distinct_values_stay() -> None:
     assert row.size == 5
 
 
-def states_of_calls(name: str, edit: Callable[[list[Plan]], list[Plan]], *, retracts: bool = False) -> dict[str, StateChange]:
+def states_of_calls(name: str, edit: Callable[[list[Plan]], list[Plan]], *, retracts: bool = False) -> dict[str, StateSuccession]:
     found = changed(name, "group-aggregate", calls(edit, retracts=retracts))
     return {state: change for state, change in found.items() if state != "accState" and not change.is_same}
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from state_processor.backends.sql.row_changes import StateChange
+from state_processor.backends.sql.row_changes import StateSuccession
 from state_processor.errors import StateMigrationError
 from tests.backends.sql.plan_edits import LITERAL, ROW, TS, Plan, before, changed, changes_of, columns, node, old_node, plan_of
 
@@ -108,7 +108,7 @@ def materialized(*positions: int | None, upsert: Sequence[int] = (), strategy: s
 
 
 def test_columns_of_materialized_sinks_go_on() -> None:
-    def changes(old: Plan, new: Plan) -> dict[str, StateChange]:
+    def changes(old: Plan, new: Plan) -> dict[str, StateSuccession]:
         return dict(changes_of(old, new).changes(old_node(old, "sink")))
 
     found = changes(materialized(0, 1, upsert=[0]), materialized(1, None, 0, upsert=[2]))

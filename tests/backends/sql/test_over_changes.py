@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from state_processor.backends.sql.row_changes import NewField, StateChange
+from state_processor.backends.sql.row_changes import NewField, StateSuccession
 from state_processor.errors import StateMigrationError
 from tests.backends.sql.plan_edits import (
     BIGINT,
@@ -39,7 +39,7 @@ def unbounded(version: int | None, column: str) -> Plan:
 def test_an_unbounded_over_by_row_time_has_other_timers_in_its_second_version() -> None:
     old = unbounded(None, "ts")
 
-    def changes(one: Plan, other: Plan) -> dict[str, StateChange]:
+    def changes(one: Plan, other: Plan) -> dict[str, StateSuccession]:
         found = changes_of(one, other).changes(old_node(one, "over-aggregate"))
         return {name: change for name, change in found.items() if not change.is_same}
 

@@ -13,7 +13,7 @@ import numpy as np
 from state_processor.backends.formats.entry_runs import FramedRun
 from state_processor.backends.formats.key_group_file import CanonicalSource
 from state_processor.backends.formats.row_layout import Field as RowField
-from state_processor.backends.formats.row_layout import Part, ReferenceDecoder, RowLayout
+from state_processor.backends.formats.row_layout import ReferenceDecoder, RowLayout, RowPart
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.keyed_splits import managed_handles
 from state_processor.serializers import DataInput, read_serializer_snapshot
@@ -126,7 +126,7 @@ def _of_state(case: str, source: CanonicalSource, name: str, groups: Any, known:
 def _of_specimens() -> Iterator[Seed]:
     for name, snapshot, value in specimens():
         serializer = read_serializer_snapshot(snapshot).restore_serializer()
-        layout = RowLayout((Part(1, (RowField("value", serializer),)),), frozenset({"value"}))
+        layout = RowLayout((RowPart(1, (RowField("value", serializer),)),), frozenset({"value"}))
         if value and len(value) <= _LARGEST:
             yield _seed(f"specimen {name}", value, Entry(layout, 0, 0))
 

@@ -20,7 +20,7 @@ from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.encode.encoder import ColumnEncoder
 from state_processor.serializers.kernel.encode.program import EncodeBuilder
-from state_processor.serializers.kernel.opcodes import AVRO, FAMILY, Kind, Op, Operand, Operands
+from state_processor.serializers.kernel.opcodes import AVRO, FAMILY, Op, Operand, OperandKind, Operands
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "kernel-instructions.md"
@@ -54,7 +54,11 @@ def _implemented(direction: str) -> set[str]:
 def _table() -> str:
     def one(operand: Operand) -> str:
         kind = operand.kind.name.lower()
-        return str(operand) if operand.kind in (Kind.NUMBER, Kind.PAIR) or kind == operand.name else f"{operand} ({kind})"
+        return (
+            str(operand)
+            if operand.kind in (OperandKind.NUMBER, OperandKind.PAIR) or kind == operand.name
+            else f"{operand} ({kind})"
+        )
 
     def shown(operands: Operands | None) -> str:
         return "–" if operands is None else ", ".join(map(one, operands.values()))

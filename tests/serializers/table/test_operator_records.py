@@ -26,11 +26,11 @@ from state_processor.serializers.table.operator_records import (
     MapViewSerializer,
     MultisetInfo,
     MultisetInfoSerializer,
-    Node,
     NodeSerializer,
     NullAwareMapSerializer,
     RowSequence,
     RowSequenceSerializer,
+    SequencedRow,
     SortedLongSerializer,
     WindowKey,
     WindowKeySerializer,
@@ -100,7 +100,7 @@ RECORDS: list[tuple[TypeSerializer, list[Any]]] = [
     (NullSerializer(), [None, None]),
     (WindowKeySerializer(STRING), [WindowKey(-1, "k")]),
     (SortedLongSerializer(), [-1, 0, 2**63 - 1]),
-    (NodeSerializer(STRING), [Node("row", 1, None, 2, None, -5), Node("row", 2, 1, 3, 9, 0)]),
+    (NodeSerializer(STRING), [SequencedRow("row", 1, None, 2, None, -5), SequencedRow("row", 2, 1, 3, 9, 0)]),
     (RowSequenceSerializer(), [RowSequence(1, 2)]),
     (MultisetInfoSerializer(), [MultisetInfo(9, 3)]),
     (PythonDateSerializer(), [0, -719_162]),
@@ -118,7 +118,7 @@ def test_records(serializer: TypeSerializer, values: list[Any]) -> None:
 
 
 def test_bytes_of_records() -> None:
-    node = NodeSerializer(LONG).serialize(Node(7, 1, None, 2, None, 3))
+    node = NodeSerializer(LONG).serialize(SequencedRow(7, 1, None, 2, None, 3))
     assert node == struct.pack(">qq?q?q?qq", 7, 1, True, 0, False, 2, True, 0, 3)
     assert NullAwareMapSerializer(LONG, LONG).serialize([(None, 2)]) == struct.pack(">i??q", 1, True, False, 2)
     assert SortedLongSerializer().serialize(-1) == b"\x7f" + b"\xff" * 7

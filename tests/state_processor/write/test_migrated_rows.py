@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from state_processor.backends.sql.row_changes import StateChange, ViewChange
+from state_processor.backends.sql.row_changes import StateSuccession, ViewChange
 from state_processor.backends.state.descriptions import VALUE, KeyedDescription
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.types.identifier import OperatorIdentifier
@@ -31,6 +31,6 @@ def test_numbers_of_distinct_values_go_on_by_call(type_: pa.DataType, change: Vi
     long = NumberSerializer("LONG")
     state = KeyedDescription.of("distinctAcc_0_null_state", VALUE, long, long, value=long)
     batch = pa.record_batch({"key": pa.array(range(len(numbers)), pa.int64()), "value": pa.array(numbers, type_)})
-    changed = MigratedState(OperatorIdentifier.for_uid("one"), state, state, StateChange(counted=change))
+    changed = MigratedState(OperatorIdentifier.for_uid("one"), state, state, StateSuccession(counted=change))
     found = migrated_entries(changed, ArrowRows.of(batch)).to_arrow()
     assert found["value"].to_pylist() == expected
