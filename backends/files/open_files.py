@@ -9,10 +9,10 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Final, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from state_processor.serializers.locks import process_lock
+from state_processor.serializers.recycled_memory import allocate
 
 if TYPE_CHECKING:
     import pyarrow.fs as pafs
@@ -60,7 +60,7 @@ class OpenLocalFile(OpenFile):
             return True
 
     def read(self, offset: int, length: int) -> memoryview:
-        data = np.empty(length, dtype=np.uint8).data  # a bytearray would be filled with zeros first
+        data = allocate(length).data  # a bytearray would be filled with zeros first
         filled = 0
         while filled < length:
             got = os.preadv(self._file.fileno(), [data[filled:]], offset + filled)

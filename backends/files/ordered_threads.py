@@ -18,6 +18,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.locks import process_lock
+from state_processor.serializers.recycled_memory import release
 
 THREADS_VARIABLE: Final = "STATE_PROCESSOR_THREADS"
 PART_BYTES: Final = 16 << 20
@@ -92,7 +93,18 @@ def in_order(
     threads; with one, the caller's thread reads. ``watched``: yields the parts one after the other, and may note how far the read
     is.
     """
-    count = min(threads, len(parts))
+    try:
+        yield from _read_in_order(read, parts, min(threads, len(parts)), watched)
+    finally:
+        release()
+
+
+def _read_in_order(
+    read: Callable[[_Item], Iterable[_Result]],
+    parts: Sequence[_Item],
+    count: int,
+    watched: Callable[[Collection[_Item]], Iterable[_Item]],
+) -> Iterator[_Result]:
     if count < 2:
         for part in watched(parts):
             yield from read(part)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from state_processor.backends.files import snappy
 from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats.entry_runs import Buffer, EntryLocator, Section, UnframedRun, view
-from state_processor.backends.formats.key_group_file import KeyGroupFile, stretches
+from state_processor.backends.formats.key_group_file import KeyGroupBlock, KeyGroupFile, stretches
 from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.row_layout import Field, RowDecoder, RowLayout, size_of
 from state_processor.backends.metadata import handles as h
@@ -100,6 +100,12 @@ def find_damage(
     return None
 
 
+_MOST_CACHED: Final = 64 << 20
+"""Bytes that are cached for the next state, at most."""
+_READ_BYTES: Final = 4 << 20
+"""Bytes of key groups that are read at a time otherwise."""
+
+
 @dataclass(slots=True)
 class _Block:
     """A key group, and the positions of the entries of its states up to ``position``.
@@ -143,14 +149,14 @@ class HeapSource(KeyGroupFile):
         state_id = self.header.state_id(name)
         if state_id < 0:
             return
-        self._read(key_groups)
-        for data, blocks in self._stretches:
+        for data, blocks in self._read(key_groups):
             for block in blocks:
                 while state_id not in block.sections:
                     self._index_next(block)
                 yield block.sections[state_id]
             if not self.header.compressed:  # chunks of compressed files have checksums
                 self._check_counts(data, blocks)
+            del data, blocks  # before more is read
 
     def count_through(self, key_groups: h.KeyGroupRange) -> str:
         """Skip the entries of all states.
@@ -158,8 +164,7 @@ class HeapSource(KeyGroupFile):
         Returns: the reason if the entries of a state with an unknown serializer can't be skipped; otherwise empty.
         """
         problem = ""
-        self._read(key_groups)
-        for _, blocks in self._stretches:
+        for _, blocks in self._read(key_groups):
             for block in blocks:
                 try:
                     self._count_block(block)
@@ -203,17 +208,25 @@ class HeapSource(KeyGroupFile):
             return VARIABLE, 0
         return size_of(fields), sum(f.serializer.min_size for f in fields)
 
-    def _read(self, key_groups: h.KeyGroupRange) -> None:
-        """Read the blocks of key groups; they are cached for the next state."""
+    def _read(self, key_groups: h.KeyGroupRange) -> Iterator[tuple[Buffer, list[_Block]]]:
+        """Yield the blocks of key groups and their bytes. They are cached for another state, unless they are large."""
         if self._blocks_of == key_groups:
+            yield from self._stretches
             return
         self._stretches, self._blocks_of = [], None
-        for stretch in stretches(self.key_group_blocks(key_groups)):
-            begin = stretch[0][0]
-            data = self.stream.read(begin, stretch[-1][1] - begin)
-            blocks = [self._open(data[offset - begin : end - begin], offset, k, offset - begin) for offset, end, k in stretch]
-            self._stretches.append((view(data), blocks))
-        self._blocks_of = key_groups
+        blocks = self.key_group_blocks(key_groups)
+        if len(self.header.states) < 2 or sum(end - offset for offset, end, _ in blocks) > _MOST_CACHED:
+            yield from map(self._opened, stretches(blocks, _READ_BYTES))
+            return
+        self._stretches, self._blocks_of = [*map(self._opened, stretches(blocks))], key_groups
+        yield from self._stretches
+
+    def _opened(self, stretch: list[KeyGroupBlock]) -> tuple[Buffer, list[_Block]]:
+        begin = stretch[0][0]
+        data = self.stream.read(begin, stretch[-1][1] - begin)
+        return view(data), [
+            self._open(data[offset - begin : end - begin], offset, k, offset - begin) for offset, end, k in stretch
+        ]
 
     def _open(self, block: memoryview, offset: int, key_group: int, start: int) -> _Block:
         written = DataInput(block, self.at(offset)).read_int()

@@ -66,11 +66,12 @@ class KeyGroupFile(KeyedStateSource):
         return f"{self.context}, {self.stream.describe()}, offset {offset}"
 
 
-def stretches(blocks: Sequence[KeyGroupBlock]) -> Iterator[list[KeyGroupBlock]]:
-    """Group adjacent blocks. Each group is read at once."""
+def stretches(blocks: Sequence[KeyGroupBlock], most_bytes: int | None = None) -> Iterator[list[KeyGroupBlock]]:
+    """Group adjacent blocks, of up to a number of bytes. Each group is read at once."""
     stretch: list[KeyGroupBlock] = []
     for block in blocks:
-        if stretch and stretch[-1][1] != block[0]:
+        is_full = most_bytes is not None and stretch and block[1] - stretch[0][0] > most_bytes
+        if is_full or (stretch and stretch[-1][1] != block[0]):
             yield stretch
             stretch = []
         stretch.append(block)
@@ -79,12 +80,13 @@ def stretches(blocks: Sequence[KeyGroupBlock]) -> Iterator[list[KeyGroupBlock]]:
 
 
 _WINDOW: Final = 1 << 20
-"""Bytes to read, index and decode at a time; they fit into the processor's cache."""
-_REMOTE_WINDOW: Final = 4 << 20
-"""The same for remote storage: each read is a request."""
+"""Bytes to read, index and decode at first: much of a file may be skipped."""
+_LARGEST_WINDOW: Final = 4 << 20
+"""Bytes to read at a time behind them, and of remote storage: each read is a request."""
 _LARGE: Final = 4 << 20
 """Minimum size of a value that is read separately."""
-_TABLE_ROWS: Final = 1 << 15
+_TABLE_ROWS: Final = 1 << 10
+"""Entries that are found before they are decoded; they fit into the processor's first cache."""
 _NO_STATE: Final = -2
 _FRAMING_PROBLEMS: Final = {
     framing.MORE_INPUT: "the last entry is cut off",
@@ -110,7 +112,7 @@ class CanonicalSource(KeyGroupFile):
         super().__init__(stream, handle, header, context)
         self._prefix = prefix_size(max_parallelism)
         self._recent = RecentReads(stream)
-        self._window = _REMOTE_WINDOW if stream.is_remote else _WINDOW
+        self._window = _LARGEST_WINDOW if stream.is_remote else _WINDOW
 
     @property
     def backend(self) -> str:
@@ -120,7 +122,11 @@ class CanonicalSource(KeyGroupFile):
     def blocks(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Block]:
         """Yield the framed entries of a state."""
         for part in self._entries(self.header.state_id(name), key_groups):
-            yield part.whole() if isinstance(part, LargeEntry) else part
+            if isinstance(part, LargeEntry):
+                yield part.whole()
+            else:
+                for entries in part.tables():
+                    yield part.buffer, part.place, entries
 
     def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[FramedRun]:
         yield FramedRun(state, self.where(state.name), self.blocks(state.name, key_groups)).of_keys(keys)
@@ -128,26 +134,31 @@ class CanonicalSource(KeyGroupFile):
     def scan(self, request: ScanRequest) -> Iterator[pa.RecordBatch]:
         """Yield the entries of a state as columns; see :class:`ListPieces` for large lists."""
         written = self.describe(request.name)
-        if written is None or not request.in_pieces or request.keys is not None:
+        if written is None or request.keys is not None:
             return super().scan(request)
         state = evolved(written, request.types)
-        if not isinstance(state, ListDescription):
-            return super().scan(request)
         layout = framed_layout(state, request.columns)
-        pieces = ListPieces(written.value, layout, request.options, self.where(state.name), self._window)
+        element = written.value if request.in_pieces and isinstance(state, ListDescription) else None
+        pieces = ListPieces(element, layout, request.options, self.where(state.name), self._window)
         return pieces.decode(self._entries(self.header.state_id(request.name), request.key_groups))
+
+    def count(self, name: str, key_groups: h.KeyGroupRange) -> int:
+        """Count the entries of a state, without reading values."""
+        parts = self._entries(self.header.state_id(name), key_groups)
+        return sum(part.count() for part in parts if isinstance(part, framing.Window))
 
     def is_well_formed(self, key_groups: h.KeyGroupRange) -> bool:
         """Check if the entries of each block end exactly at its end."""
         try:
             for offset, end, key_group in self.key_group_blocks(key_groups):
-                for _ in self._walk(_NO_STATE, [(offset, end, key_group)], self.stream):
-                    pass
+                for window in self._walk(_NO_STATE, [(offset, end, key_group)], self.stream):
+                    assert isinstance(window, framing.Window)  # only values of the state can be large
+                    window.count()
         except CorruptSnapshotError:
             return False
         return True
 
-    def _entries(self, state_id: int, key_groups: h.KeyGroupRange) -> Iterator[Block | LargeEntry]:
+    def _entries(self, state_id: int, key_groups: h.KeyGroupRange) -> Iterator[framing.Window | LargeEntry]:
         blocks = self.key_group_blocks(key_groups)
         if self.header.compressed:
             for offset, end, key_group in blocks:
@@ -155,41 +166,38 @@ class CanonicalSource(KeyGroupFile):
                 yield from self._walk(state_id, [(0, len(plain), key_group)], _Plain(plain), offset)
         else:
             for stretch in stretches(blocks):
-                yield from self._walk(state_id, stretch, self._recent)
+                is_small = stretch[-1][1] - stretch[0][0] <= _LARGEST_WINDOW
+                yield from self._walk(state_id, stretch, self._recent if is_small else self.stream)
 
     def _walk(
         self, state_id: int, blocks: Sequence[KeyGroupBlock], source: StateStream | RecentReads | _Plain, origin: int = 0
-    ) -> Iterator[Block | LargeEntry]:
+    ) -> Iterator[framing.Window | LargeEntry]:
         """Index adjacent blocks window by window; ``origin`` is added to offsets in messages."""
         bounds = np.array(blocks, dtype=np.int64)
-        end, states = blocks[-1][1], len(self.header.states)
-        walk = framing.new_walk(states)
-        walk[framing.POSITION] = blocks[0][0]
+        begin, end = blocks[0][0], blocks[-1][1]
+        walk = framing.new_walk(begin, end, len(self.header.states), state_id, self._prefix, _LARGE)
+        table = np.empty((_TABLE_ROWS, framing.ENTRY_FIELDS), dtype=np.int64)
         size = self._window
         while True:
             base = int(walk[framing.POSITION])
             buffer = view(source.read(base, min(size, end - base)))
-            status = framing.TABLE_FULL
-            while status == framing.TABLE_FULL:
-                table = np.empty((_TABLE_ROWS, framing.ENTRY_FIELDS), dtype=np.int64)
-                framing.index_canonical(buffer, base, end, bounds, states, state_id, self._prefix, _LARGE, walk, table)
-                status = int(walk[framing.STATUS])
-                entries_of_window = table[: walk[framing.FOUND]]
-                entries = entries_of_window[:-1] if status == framing.LARGE else entries_of_window
-                if len(entries):
-                    yield buffer, origin + base, entries
+            window = framing.Window(buffer, origin + base, bounds, walk, table)
+            yield window
+            status = int(walk[framing.STATUS])
             if status == framing.DONE:
                 return
             if status == framing.LARGE:
-                key, _, value, behind, key_group = entries_of_window[-1].tolist()
+                key, _, value, behind, key_group = window.table[walk[framing.NEEDED]].tolist()
                 yield LargeEntry(source.read, origin, base + key, base + value, base + behind, key_group)
                 size = self._window
                 continue
             if status != framing.MORE_INPUT or base + len(buffer) >= end:
                 key_group = int(bounds[walk[framing.BLOCK], 2])
-                place = self.at(origin + int(walk[framing.POSITION]))
-                raise CorruptSnapshotError(f"{place}, key group {key_group}: {_FRAMING_PROBLEMS[status]}")
-            size = max(self._window, int(walk[framing.NEEDED]))
+                where = self.at(origin + int(walk[framing.POSITION]))
+                raise CorruptSnapshotError(f"{where}, key group {key_group}: {_FRAMING_PROBLEMS[status]}")
+            is_skipping = walk[framing.POSITION] > base + len(buffer)
+            size = max(self._window if is_skipping else min(2 * size, _LARGEST_WINDOW), int(walk[framing.NEEDED]))
+            del buffer, window  # before the next one is read
 
 
 class _Plain:

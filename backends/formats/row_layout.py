@@ -36,7 +36,7 @@ from state_processor.serializers.errors import (
 from state_processor.serializers.foreign_errors import culprit_of, message_of
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.decode.decoder import ColumnDecoder, Locate
+from state_processor.serializers.kernel.decode.decoder import ColumnDecoder, Feed, Locate, LocateAmong
 from state_processor.serializers.kernel.decode.program import CONTEXT, DecodeBuilder, DecodeProgram
 from state_processor.serializers.kernel.fallback import log_fallback
 from state_processor.serializers.kernel.opcodes import Op
@@ -92,6 +92,9 @@ class RowDecoder(Protocol):
 
     def entries(self, buffer: npt.NDArray[np.uint8], entries: npt.NDArray[np.int64], locate: Locate) -> Iterator[pa.RecordBatch]:
         """Yield one row per entry of a framed block."""
+
+    def fed(self, feed: Feed, locate: LocateAmong) -> Iterator[pa.RecordBatch]:
+        """Yield one row per entry that a feed finds."""
 
     def rows(
         self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, context: int = 0
@@ -281,6 +284,11 @@ class ReferenceDecoder:
                 if not source.at_end():
                     raise CorruptSnapshotError(f"{place_of(source.position)}: {outcomes.decoding_problem(outcomes.TRAILING)}")
             yield from self._add(row, place_of)
+
+    def fed(self, feed: Feed, locate: LocateAmong) -> Iterator[pa.RecordBatch]:
+        """See :meth:`ColumnDecoder.fed`."""
+        for entries in feed.tables():
+            yield from self.entries(feed.buffer, entries, locate(entries))
 
     def rows(
         self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, context: int = 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.backends.formats.entry_runs import Block, Buffer, EntryLocator, view
+from state_processor.backends.formats.framing import Window
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN, VALUE, RowDecoder, RowLayout
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
@@ -58,30 +59,35 @@ class LargeEntry:
 
 
 class ListPieces:
-    """Decoder of the entries of a list state. A large list becomes several rows with a part of its elements each.
+    """Decoder of the entries of a state. A large list becomes several rows with a part of its elements each.
 
-    ``element``: the serializer of elements. ``layout``, ``options`` and ``context``: as for
-    :func:`~state_processor.backends.formats.entry_runs.decode_framed`. ``size``: bytes of a list to decode at a time.
+    ``element``: the serializer of the elements of lists; ``None`` to decode each entry as a whole. ``layout``, ``options`` and
+    ``context``: as for :func:`~state_processor.backends.formats.entry_runs.decode_framed`. ``size``: bytes of a list to
+    decode at a time.
     """
 
-    def __init__(self, element: TypeSerializer, layout: RowLayout, options: DecodeOptions, context: str, size: int) -> None:
+    def __init__(
+        self, element: TypeSerializer | None, layout: RowLayout, options: DecodeOptions, context: str, size: int
+    ) -> None:
         self._element = element
         self._layout = layout
         self._options = options
         self._where = context
         self._size = size
 
-    def decode(self, parts: Iterator[Block | LargeEntry]) -> Iterator[pa.RecordBatch]:
+    def decode(self, parts: Iterator[Window | LargeEntry]) -> Iterator[pa.RecordBatch]:
         """Yield the entries as columns. The batch of a piece has the index of its first element in :data:`FIRST_INDEX`."""
         decoder = self._layout.decoder(self._options)
         for part in parts:
             if not isinstance(part, LargeEntry):
-                yield from self._rows(decoder, part)
+                locate = partial(EntryLocator, self._where, self._layout, part.buffer, part.place)
+                yield from decoder.fed(part, locate)
             elif self._kernels is None:
                 yield from self._rows(decoder, part.whole())
             else:
                 yield from decoder.finish()
                 yield from self._decode_large(part, *self._kernels)
+            del part  # before the next one is read
         yield from decoder.finish()
 
     def _rows(self, decoder: RowDecoder, block: Block) -> Iterator[pa.RecordBatch]:
@@ -107,6 +113,8 @@ class ListPieces:
     @cached_property
     def _kernels(self) -> tuple[ColumnDecoder, ColumnDecoder] | None:
         """Return a kernel that skips elements with their commas, and a kernel for single rows; ``None`` if Python decodes."""
+        if self._element is None:
+            return None
         builder = DecodeBuilder(pa.schema([]), DecodeOptions())
         try:
             self._element.emit_decode(builder, builder.column(None))

@@ -7,7 +7,7 @@ passes its tables in memory: eight arrays as arguments would take longer than mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -88,18 +88,24 @@ def caller(results: int) -> Any:
     return Intrinsic(call, lambda family, *arguments: family(*arguments), str(results))
 
 
-def addresses(families: Mapping[int, OnDemand], instructions: npt.NDArray[np.int64]) -> TwoForms:
-    """Return the addresses of the families of a program's instructions, and 0 for other families.
+def addresses(families: Mapping[int, OnDemand], instructions: npt.NDArray[np.int64], feed: OnDemand | None = None) -> TwoForms:
+    """Return the addresses of the families of a program's instructions, and 0 for other families; behind them that of ``feed``.
 
-    Interpreted kernels receive the functions instead of their addresses.
+    Parameters
+    ----------
+    families, instructions
+        All families, and the instructions of the program.
+    feed
+        The function that finds the entries to decode; ``None`` if they are known.
     """
     named = set((instructions[:, CODE] & FAMILY).tolist())
     used = {family >> FAMILY_SHIFT: families[family] for family in named & families.keys()}
+    return addresses_of([*(used.get(at) for at in range(FAMILIES)), feed])
 
-    def compiled() -> npt.NDArray[np.int64]:
-        table = np.zeros(FAMILIES, dtype=np.int64)
-        for at, family in used.items():
-            table[at] = family.address
-        return table
 
-    return TwoForms(compiled, lambda: [used[at].interpreted if at in used else 0 for at in range(FAMILIES)])
+def addresses_of(functions: Sequence[OnDemand | None]) -> TwoForms:
+    """Return the addresses of functions; 0 for ``None``. Interpreted kernels receive the functions instead."""
+    return TwoForms(
+        lambda: np.array([0 if function is None else function.address for function in functions], dtype=np.int64),
+        lambda: [0 if function is None else function.interpreted for function in functions],
+    )

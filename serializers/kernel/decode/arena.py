@@ -16,6 +16,7 @@ from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.kernel.columns import OFFSETS, Column, ColumnTree
 from state_processor.serializers.kernel.decode import slots as k
 from state_processor.serializers.kernel.decode.text import UNSPELLED_MARK
+from state_processor.serializers.recycled_memory import allocate, numbers_apart
 
 _ALIGNMENT: Final = 64
 _MAX_OFFSET: Final = 2**31 - 1
@@ -34,7 +35,7 @@ class Arena:
 
     def __init__(self, tree: ColumnTree, rows: int, slots: Sequence[int], text: Sequence[int]) -> None:
         self.tree = tree
-        self.table = np.zeros((max(len(tree.all), 1), k.FIELDS), dtype=np.int64)
+        self.table = numbers_apart(max(len(tree.all), 1), k.FIELDS)
         offset = 0
         for column in tree.all:
             entry = self.table[column.index]
@@ -137,11 +138,6 @@ def spelled(offsets: npt.NDArray[np.int32], text: memoryview) -> tuple[pa.Buffer
             pieces[i] = memoryview(to_text(number, scale).encode())
     ends = np.cumsum([0, *map(len, pieces)], dtype=np.int32)
     return pa.py_buffer(ends), pa.py_buffer(b"".join(pieces))
-
-
-def allocate(size: int) -> npt.NDArray[np.uint8]:
-    """Return memory for an arena, uninitialized."""
-    return np.empty(size, dtype=np.uint8)
 
 
 def estimate_bytes(tree: ColumnTree, slots: Sequence[float], text: Sequence[float]) -> float:

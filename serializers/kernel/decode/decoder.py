@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from math import ceil
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +16,47 @@ from state_processor.serializers.doors import reading_as_bytes, registering, spe
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel import outcomes
+from state_processor.serializers.kernel.compiler import OnDemand, TwoForms
 from state_processor.serializers.kernel.decode import loop as k
 from state_processor.serializers.kernel.decode.arena import Arena, estimate_bytes
 from state_processor.serializers.kernel.decode.program import CONTEXT, DecodeProgram
 from state_processor.serializers.kernel.decode.slots import COUNT, VAR_SIZE
 from state_processor.serializers.kernel.families import addresses
+from state_processor.serializers.recycled_memory import numbers_apart
 
 Locate = Callable[[int, int, int], str]
 """Words for an error message, from the position in the buffer, the index of the entry (-1 without) and the row's begin."""
+
+LocateAmong = Callable[[npt.NDArray[np.int64]], Locate]
+"""Returns the function for a table of entries."""
+
+
+class Feed(Protocol):
+    """Bytes whose entries are found while they are decoded; see :func:`~state_processor.serializers.kernel.decode.loop.run`."""
+
+    @property
+    def feed(self) -> OnDemand:
+        """The function that fills the table, and returns the number of entries."""
+
+    @property
+    def buffer(self) -> npt.NDArray[np.uint8]:
+        """The bytes."""
+
+    @property
+    def blocks(self) -> npt.NDArray[np.int64]:
+        """Numbers that the function reads."""
+
+    @property
+    def walk(self) -> npt.NDArray[np.int64]:
+        """Where the function is. A field is the number of entries in the table, of which none is decoded."""
+
+    @property
+    def table(self) -> npt.NDArray[np.int64]:
+        """The entries."""
+
+    def tables(self) -> Iterator[npt.NDArray[np.int64]]:
+        """Yield all entries."""
+
 
 _BATCH_BYTES: Final = 16 << 20
 _BATCH_ROWS: Final = 1 << 19
@@ -40,6 +74,9 @@ _LARGE_ROW: Final = 64
 _FIRST_TEXT: Final = 16.0
 _LEAST: Final = 0.1
 _NO_ENTRIES: Final = np.zeros((0, 5), dtype=np.int64)
+_NO_FEED: Final = _NO_ENTRIES, np.zeros(1, dtype=np.int64), _NO_ENTRIES
+_BYTES_OF_ENTRY: Final = 32
+"""Bytes of an entry that is not found yet, about."""
 _BY_NAME: Final = 4
 _COLUMN: Final = 1
 """Position of the column that an instruction fills."""
@@ -69,8 +106,9 @@ class ColumnDecoder:
         self._memory_limit = memory_limit
         self.position = 0
         self._families = addresses(k.FAMILIES, program.instructions)
-        self._registers = np.zeros(program.registers, dtype=np.int64)
-        self._result = np.zeros(k.RESULT_FIELDS, dtype=np.int64)
+        self._feeding: tuple[OnDemand | None, TwoForms] = None, self._families
+        self._registers = numbers_apart(program.registers).ravel()
+        self._result = numbers_apart(k.RESULT_FIELDS).ravel()
         self._arena: Arena | None = None
         self._rows = 0
         self._rows_before = 0
@@ -100,6 +138,22 @@ class ColumnDecoder:
             at += int(self._result[k.ROWS])
             yield from self._after(arena, locate, at, buffer)
             del arena  # before a larger one is made
+
+    def fed(self, feed: Feed, locate: LocateAmong) -> Iterator[pa.RecordBatch]:
+        """Decode one row per entry that a feed finds."""
+        located = locate(feed.table)
+        if self._feeding[0] is not feed.feed:
+            self._feeding = feed.feed, addresses(k.FAMILIES, self._program.instructions, feed.feed)
+        entry = 0
+        is_behind = False
+        while not is_behind:
+            arena = self._open(len(feed.buffer) // _BYTES_OF_ENTRY + 1)
+            rows = self._capacity - self._rows
+            self._run(feed.buffer, feed.table, entry, rows, 0, 0, arena, self._feeding[1], (feed.blocks, feed.walk, feed.table))
+            entry = int(self._result[k.ENTRY])
+            is_behind = self._result[k.STATUS] == outcomes.OK and self._result[k.ROWS] < rows
+            yield from self._after(arena, located, entry, feed.buffer)
+            del arena
 
     def rows(
         self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, context: int = 0
@@ -153,11 +207,13 @@ class ColumnDecoder:
         position: int,
         end: int,
         arena: Arena,
+        families: TwoForms | None = None,
+        feed: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]] = _NO_FEED,
     ) -> None:
         p = self._program
         k.run(
             p.instructions,
-            self._families,
+            families or self._families,
             p.nulls,
             p.aux,
             p.constants,
@@ -171,12 +227,14 @@ class ColumnDecoder:
             arena.memory,
             arena.table,
             self._result,
+            *feed,
         )
 
     def _after(self, arena: Arena, locate: Locate, entry: int, buffer: npt.NDArray[np.uint8]) -> Iterator[pa.RecordBatch]:
         status = int(self._result[k.STATUS])
         last = max(entry - 1, -1)
-        self._locate = lambda: locate(int(self._result[k.POSITION]), last, int(self._result[k.ROW_START]))
+        # not a function that refers to this decoder: a cycle would keep the buffer until the garbage collector runs
+        self._locate = partial(locate, int(self._result[k.POSITION]), last, int(self._result[k.ROW_START]))
         self._rows += int(self._result[k.ROWS])
         if status == outcomes.OK:
             if self._rows == self._capacity:

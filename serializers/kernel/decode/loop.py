@@ -30,12 +30,18 @@ from state_processor.serializers.kernel.decode.strings import avro, put_short_as
 from state_processor.serializers.kernel.decode.tables import (
     ARENA,
     AUX,
+    BLOCKS,
     BYTES,
     COLUMNS,
+    ENTRIES,
+    FOUND,
     NUMBERS,
     PROGRAM,
     REGISTERS,
+    WALK,
+    next_entries,
     run_family,
+    store_feed,
     store_tables,
 )
 from state_processor.serializers.kernel.decode.times import epoch, java_local_time, sql_time, sql_time_text, temporal
@@ -82,7 +88,8 @@ POSITION: Final = 2
 INSTRUCTION: Final = 3
 COLUMN: Final = 4
 ROW_START: Final = 5
-RESULT_FIELDS: Final = 6
+ENTRY: Final = 6
+RESULT_FIELDS: Final = 7
 
 
 FAMILIES: Final[dict[int, OnDemand]] = {
@@ -118,14 +125,30 @@ FAMILIES: Final[dict[int, OnDemand]] = {
     ARENA,
     COLUMNS,
     written(int64),
+    BLOCKS,
+    WALK,
+    ENTRIES,
 )
-def run(prog, families, nulls, aux, consts, buf, entries, entry, rows, pos, end, regs, arena, cols, result):  # type: ignore[no-untyped-def]
+def run(  # type: ignore[no-untyped-def]
+    prog, families, nulls, aux, consts, buf, entries, entry, rows, pos, end, regs, arena, cols, result, blocks, walk, table
+):
     """Decode up to ``rows`` rows and describe in ``result`` how it ended.
 
     ``prog``, ``nulls``, ``aux`` and ``consts`` are a program's tables and ``families`` the addresses of :data:`FAMILIES`. With
-    framed input, row i takes the parts of ``entries[entry + i]``; without, rows lie back to back from ``pos`` on.
+    framed input, row i takes the parts of ``entries[entry + i]``; without, rows lie back to back from ``pos`` on. If ``families``
+    has a function that finds entries, it fills ``table``, which is ``entries``, from ``blocks`` and ``walk`` whenever the table
+    has no more entries; so the entries are in the processor's cache when they are decoded.
     """
     tables = store_tables((prog, nulls, aux, consts, buf, regs, arena, cols))
+    feed = families[len(families) - 1]
+    source = store_feed((buf, blocks, walk, table))
+    behind = np.int64(-1)
+    if feed != 0:
+        behind = walk[FOUND]
+        if entry == behind:
+            (behind,) = next_entries(feed, source, 0, 0, 0)
+            entry = np.int64(0)
+            rows = rows if behind else np.int64(0)
     done = 0
     pc = np.int64(0)
     row_start = pos
@@ -160,6 +183,11 @@ def run(prog, families, nulls, aux, consts, buf, entries, entry, rows, pos, end,
             entry += 1
             row_start = pos
             pc = np.int64(0)
+            if entry == behind and done < rows:
+                (behind,) = next_entries(feed, source, 0, 0, 0)
+                entry = np.int64(0)
+                if behind == 0:
+                    break
             continue
         elif op == Op.NULL_FLAG:
             if pos >= end:
@@ -364,3 +392,4 @@ def run(prog, families, nulls, aux, consts, buf, entries, entry, rows, pos, end,
     result[INSTRUCTION] = pc
     result[COLUMN] = col
     result[ROW_START] = row_start
+    result[ENTRY] = entry

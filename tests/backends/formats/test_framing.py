@@ -19,23 +19,20 @@ TWO_STATES = b"\0\0" + entry(b"\x05k1", b"v1") + entry(b"\x85k2", b"") + b"\0\1"
 
 def walk_over(data: bytes, blocks: list[tuple[int, int, int]], wanted: int, prefix: int = 1, rows: int = 64, window: int = 0):
     """Keys, values and key groups of a state, and the status of the last step; windows begin where the walk stands."""
-    walk = framing.new_walk(8)
-    walk[framing.POSITION] = blocks[0][0]
+    walk = framing.new_walk(blocks[0][0], len(data), 2, wanted, prefix, len(data))
     size = window or len(data)
     found = []
     while True:
         base = int(walk[framing.POSITION])
-        buffer = np.frombuffer(data[base : base + size], dtype=np.uint8)
+        raw = data[base : base + size]
         table = np.empty((rows, framing.ENTRY_FIELDS), dtype=np.int64)
-        framing.index_canonical(
-            buffer, base, len(data), np.array(blocks, dtype=np.int64), 2, wanted, prefix, len(data), walk, table
-        )
-        raw = bytes(buffer)
-        found += [(raw[a:b], raw[c:d], kg) for a, b, c, d, kg in table[: walk[framing.FOUND]].tolist()]
+        part = framing.Window(np.frombuffer(raw, dtype=np.uint8), base, np.array(blocks, dtype=np.int64), walk, table)
+        while framing.fill_table(framing._INDEX, part.buffer, part.blocks, walk, table):
+            found += [(raw[a:b], raw[c:d], kg) for a, b, c, d, kg in table[: walk[framing.FOUND]].tolist()]
         status = int(walk[framing.STATUS])
-        if status == framing.MORE_INPUT and base + len(buffer) < len(data):
+        if status == framing.MORE_INPUT and base + len(raw) < len(data):
             size = max(window, int(walk[framing.NEEDED]))
-        elif status != framing.TABLE_FULL:
+        else:
             return found, status
 
 
@@ -92,3 +89,15 @@ def test_a_block_that_runs_into_the_next_is_damage() -> None:
     at = len(TWO_STATES) - 1
     found, status = walk_over(TWO_STATES, [(0, at, 5), (at, len(TWO_STATES), 6)], 1)
     assert (found, status) == ([(b"k3", b"v3", 5)], framing.BAD_END)
+
+
+@pytest.mark.parametrize("window", range(len(TWO_STATES) // 2, len(TWO_STATES) + 1))
+def test_entries_are_counted_without_their_values(window: int) -> None:
+    walk = framing.new_walk(0, len(TWO_STATES), 2, 0, 1, 1)
+    counts = []
+    while walk[framing.STATUS] != framing.DONE or not counts:
+        base = int(walk[framing.POSITION])
+        buffer = np.frombuffer(TWO_STATES[base : base + window], dtype=np.uint8)
+        blocks, table = np.array([(0, len(TWO_STATES), 5)], dtype=np.int64), np.empty((4, framing.ENTRY_FIELDS), dtype=np.int64)
+        counts.append(framing.Window(buffer, base, blocks, walk, table).count())
+    assert sum(counts) == 2

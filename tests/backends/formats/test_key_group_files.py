@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 
 from state_processor.backends.files.relocation import Relocation
 from state_processor.backends.files.storage import Storage
+from state_processor.backends.formats import heap as heap_files
 from state_processor.backends.formats import key_group_file as canonical_files
 from state_processor.backends.formats.heap import HeapSource
 from state_processor.backends.formats.key_group_file import CanonicalSource
 from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.opening import open_key_groups
+from state_processor.backends.formats.row_layout import ReferenceDecoder, RowLayout
 from state_processor.backends.formats.source import ScanRequest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import StateStream, open_stream
@@ -148,9 +150,22 @@ def test_keys_are_compared_before_values_are_decoded() -> None:
         scan(opened(full), "b", ("key", "value"))
 
 
+@pytest.mark.parametrize("decoder", ["kernel", "reference"])
+@pytest.mark.parametrize("rows", [1, 2, 1024])
+def test_the_entry_with_a_damaged_value_is_named(rows: int, decoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(canonical_files, "_TABLE_ROWS", rows)
+    if decoder == "reference":
+        monkeypatch.setattr(RowLayout, "decoder", lambda layout, options: ReferenceDecoder(layout, options))
+    values = [string("v"), string("w"), b"\x7f", string("x")]
+    full = canonical(HEADER, (0, 1), {1: {1: [entry(f"k{i}", value) for i, value in enumerate(values)]}})
+    with pytest.raises(CorruptSnapshotError, match=r"state 'b'.*, offset [0-9]+, key 'k2'"):
+        scan(opened(full), "b", ("key", "value"))
+
+
 @pytest.mark.parametrize("window", [1, 7, 64, 4096])
 def test_windows_of_any_size_give_the_same(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(canonical_files, "_WINDOW", window)
+    monkeypatch.setattr(canonical_files, "_LARGEST_WINDOW", 2 * window)
     monkeypatch.setattr(canonical_files, "_TABLE_ROWS", 2)
     entries = {g: {0: [entry(f"k{g}-{i}", long(i)) for i in range(5)], 1: [entry("t", string("x" * g))]} for g in (0, 1, 4, 9)}
     found = canonical(HEADER, (0, 9), entries)
@@ -182,6 +197,20 @@ def test_a_heap_file_is_indexed_once_for_all_states(monkeypatch: pytest.MonkeyPa
     assert scan(source, "a", ("value",)) == [{"value": 1}]
     monkeypatch.setattr(source.stream, "read", lambda *_: pytest.fail("read again"))
     assert scan(source, "b", ("value",)) == [{"value": "v"}]
+
+
+def test_large_heap_files_are_read_a_few_key_groups_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heap_files, "_MOST_CACHED", 100)
+    entries = {g: {0: [NAMESPACE_OF_VOID + string(f"{g}") + long(g)], 1: []} for g in range(10)}
+    found = heap(HEADER, (0, 9), entries, 2)
+    size = found.offsets[1] - found.offsets[0]
+    monkeypatch.setattr(heap_files, "_READ_BYTES", 3 * size + 1)
+    source = opened(found, 12)
+    read: list[tuple[int, int]] = []
+    monkeypatch.setattr(source.stream, "read", partial(noting, source.stream.read, read))
+    for _ in range(2):
+        assert [r["value"] for r in scan(source, "a", ("value",))] == [*range(10)]
+    assert read == [(found.offsets[g], size * min(3, 10 - g)) for g in (0, 3, 6, 9)] * 2
 
 
 # Damage

@@ -44,6 +44,7 @@ class CountingSource:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(canonical_files, "_LARGE", 40)
     monkeypatch.setattr(canonical_files, "_WINDOW", 64)
+    monkeypatch.setattr(canonical_files, "_LARGEST_WINDOW", 2 * 64)
 
 
 def joined(element: TypeSerializer, values: list[Any]) -> bytes:
@@ -110,6 +111,7 @@ def test_any_texts_in_windows_of_any_size(values: list[str], window: int, large:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(canonical_files, "_LARGE", large)
         patch.setattr(canonical_files, "_WINDOW", window)
+        patch.setattr(canonical_files, "_LARGEST_WINDOW", 2 * window)
         found, _ = rows_of(opened(file), in_pieces=True)
     assert [row["list_value"] for row in found] == [*values, "x"]
     assert [row["list_index"] for row in found] == [*range(len(values)), 0]

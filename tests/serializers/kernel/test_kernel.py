@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -242,3 +245,23 @@ def test_no_rows(serializer: TypeSerializer) -> None:
     batches, decoder = back_to_back(serializer, [])
     assert batches == []
     assert decoder.position == 0
+
+
+def test_a_decoder_is_freed_with_its_bytes_at_once() -> None:
+    builder = DecodeBuilder(pa.schema([("a", pa.int64())]), DecodeOptions())
+    LONG.emit_decode(builder, builder.column("a"))
+    builder.op(Op.ROW_END)
+    decoder = ColumnDecoder(builder.build())
+    buffer = np.zeros(8, dtype=np.uint8)
+    freed = weakref.ref(buffer)
+    assert sum(batch.num_rows for batch in [*decoder.rows(buffer, 0, 1, partial(_of_buffer, buffer)), *decoder.finish()]) == 1
+    gc.disable()
+    try:
+        del decoder, buffer
+        assert freed() is None
+    finally:
+        gc.enable()
+
+
+def _of_buffer(buffer: np.ndarray, *place: int) -> str:
+    return f"{len(buffer)} bytes, {place}"
