@@ -24,7 +24,7 @@ from state_processor.commands.command import PRINTING, SNAPSHOT, UID, argument, 
 from state_processor.commands.new_files import STANDARD_OUTPUT
 from state_processor.commands.printing import print_json, print_table
 from state_processor.commands.rewriting import rewriting
-from state_processor.commands.row_formats import FORMATS, format_of
+from state_processor.commands.row_formats import FORMATS, format_of, named_format
 from state_processor.commands.terminal import say
 from state_processor.display.showing import filled
 from state_processor.options.flags import flag_values
@@ -94,6 +94,8 @@ def _of_text(name: str, column: pa.ChunkedArray, type_: pa.DataType) -> Any:
 
 
 def _json(text: str, name: str, types: Mapping[str, pa.DataType]) -> pa.Table:
+    if name == "json" and text.lstrip()[:1] == "{":
+        raise ValueError("expected a list of objects; an object on each line is the format ndjson")
     lines = (line for line in text.splitlines() if line.strip())
     rows = json.loads(text) if name == "json" else list(map(json.loads, lines))
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -142,7 +144,10 @@ _EARLIEST: Final = -2
 
 _ROWS: Final = argument("--rows", required=True, metavar="FILE", help="a CSV, JSON, Parquet or Arrow file; - for standard input")
 _FORM: Final = argument(
-    "--rows-format", choices=tuple(FORMATS), help="the format, if the name of the file does not have its suffix"
+    "--rows-format",
+    type=named_format,
+    choices=tuple(FORMATS),
+    help="the format, if the name of the file does not have its suffix",
 )
 
 

@@ -11,7 +11,7 @@ from state_processor.arrow_reader import SavepointReader
 from state_processor.backends.read.option import ROWS
 from state_processor.commands.command import SNAPSHOT, UID, argument, command, flags, switch
 from state_processor.commands.new_files import STANDARD_OUTPUT, UnclosedFile, check_new, new_file
-from state_processor.commands.row_formats import FORMATS, format_of, write_rows
+from state_processor.commands.row_formats import FORMATS, format_of, named_format, write_rows
 from state_processor.commands.state_rows_cli import COLUMNS, DISPLAY, KIND, WHERE, state_batches
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
@@ -67,7 +67,9 @@ def _count(options: argparse.Namespace) -> None:
     WHERE,
     argument("--state", help="name of the state; without it, all keyed states with a row per key"),
     argument("-o", "--output", required=True, metavar="FILE", help="a new file; - for standard output"),
-    argument("--format", choices=tuple(FORMATS), help="the format, if the name of the file does not have its suffix"),
+    argument(
+        "--format", type=named_format, choices=tuple(FORMATS), help="the format, if the name of the file does not have its suffix"
+    ),
     switch(
         "--quote-formulas",
         "in CSV, put an apostrophe before text that a spreadsheet would execute: text that is not a number and begins with "

@@ -100,6 +100,11 @@ FORMATS: Final = {
 _BY_SUFFIX: Final = {suffix: name for name, form in FORMATS.items() for suffix in form.suffixes}
 
 
+def named_format(text: str) -> str:
+    """Return the format of a name, or of a suffix without its dot."""
+    return _BY_SUFFIX.get(f".{text.lower()}", text)
+
+
 def format_of(path: str, asked: str | None, flags: tuple[str, str] = ("-o", "--format")) -> tuple[str, str | None]:
     """Return the format and the compression of a file.
 

@@ -71,6 +71,9 @@ def test_rows_from_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         found = values(target, "total")
         assert {key: found[key] for key in ("amelia", "someone") if key in found} == expected
     assert "deleted" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"key": "amelia", "value": 6}\n')))
+    assert main([*command, "--rows-format", "jsonl", "--overwrite"]) == 0
+    assert values(target, "total")["amelia"] == 6
 
 
 def test_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,7 +112,8 @@ def test_a_new_savepoint(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("rows.csv", "key,value\namelia,five\n", "five"),
-        ("rows.json", '{"key": 1}', "expected a list of objects"),
+        ("rows.json", "1", "expected a list of objects"),
+        ("rows.json", '{"key": 1}\n{"key": 2}', "expected a list of objects; an object on each line is the format ndjson"),
         ("rows.json", "[", "expected rows in the format json"),
         ("rows.parquet", "no", "expected rows in the format parquet"),
         ("rows.txt", "", "the suffix .txt is unknown"),
