@@ -35,6 +35,7 @@ from state_processor.serializers.errors import (
     UndecodableValueError,
     UnsupportedFormatError,
 )
+from state_processor.serializers.recycled_memory import allocate
 
 _COMPRESSED: Final = 1 << 20
 """Bytes of a round as they lie in files, divided among the runs."""
@@ -216,10 +217,10 @@ class _Decoding:
                 f"{where}: a key has more than about {_MOST_VERSIONS // 4} entries that were not compacted"
             )
         self._room = room
-        self.data = np.empty(self._keys_end + k.SLACK, dtype=np.uint8)
+        self.data = allocate(self._keys_end + k.SLACK)
         self.data[plain : self._keys_at] = 0
-        self.table = np.empty((rows, ENTRY_FIELDS), dtype=np.int64)
-        self.tags = np.empty(rows, dtype=np.int64)
+        self.table = allocate(8 * rows * ENTRY_FIELDS).view(np.int64).reshape(rows, ENTRY_FIELDS)
+        self.tags = allocate(8 * rows).view(np.int64)
         self.merges = 0
         self.rows = 0
         self._value_bytes = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -18,6 +19,7 @@ from state_processor.options.keywords import takes_options
 from state_processor.read.rows import Rows
 from state_processor.write.arrow_writer import SavepointWriter
 from tests.state_processor.samples import ORDERS_PATH, WINDOWS_PATH
+from tests.state_processor.written_checkpoints import take
 
 Call = Callable[[Any, Path], Any]
 _ITERATED: Final = re.compile(r"\b(Sequence|Iterable|Collection)\[|^Keys\b")
@@ -32,6 +34,16 @@ def erased_in_fleet(path: Path, **arguments: Any) -> Any:
     given = {"directories": [ORDERS_PATH, WINDOWS_PATH], "text": "amelia", "remove": "keys", **arguments}
     rows = [job.as_row() for job in sp.erase_in_fleet(target=path / "erased", **given).jobs]
     return str(rows)
+
+
+def past(path: Path, **arguments: Any) -> Any:
+    """The totals of two checkpoints, of 1970 and 2023."""
+    for number in (2, 3):
+        take(path, number, {"amelia": number})
+    os.utime(path / "chk-2" / "_metadata", (1, 1))
+    times = {"keys": ["amelia", "anders"], "at": ["1970-01-02T00:00:00Z", "2026-05-04T12:00:00Z"], **arguments}
+    keys = times.pop("keys")
+    return sp.history_of(path, "orders", "total", keys, **times).drop_columns(["snapshot"]).to_pylist()
 
 
 def twice(rows: Any) -> Any:
@@ -68,6 +80,8 @@ NAMED: Final[dict[str, tuple[list[Any], Call]]] = {
     "erase_in_fleet.remove": (["keys", "entries"], lambda g, path: erased_in_fleet(path, remove=g)),
     "erase_in_fleet.text": (["amelia", "user-1"], lambda g, path: erased_in_fleet(path, text=g)),
     "check_job.unchanged": (["orders"], lambda g, _: str(sp.check_job(ORDERS_PATH, sp.signature(ORDERS_PATH), unchanged=g))),
+    "history_of.keys": (["amelia", "anders"], lambda g, path: past(path, keys=g)),
+    "history_of.at": (["1970-01-02T00:00:00Z", "2026-05-04T12:00:00Z"], lambda g, path: past(path, at=g)),
     "files.also": ([WINDOWS_PATH], lambda g, _: len(sp.files(ORDERS_PATH, also=g))),
     "orphans.also": ([WINDOWS_PATH], lambda g, path: str(sp.orphans(path, also=g))),
     "retain.also": ([WINDOWS_PATH], lambda g, path: str(sp.retain(path, keep=1, also=g))),

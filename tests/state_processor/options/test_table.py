@@ -172,7 +172,7 @@ def test_no_other_function_takes_options() -> None:
     listed = {function.__qualname__ for function, _ in SURFACES}
     classes = (SnapshotReader, SavepointReader, arrow.SavepointReader, SavepointWriter)
     takers = {*option_takers(arrow), *chain.from_iterable(map(option_takers, classes))}
-    assert takers == listed - {"list_snapshots", "open", "sync"}
+    assert takers == listed - {"history_of", "list_snapshots", "open", "sync"}
 
 
 def option_takers(where: Any) -> Iterator[str]:
