@@ -58,7 +58,7 @@ def _mixed(x):  # type: ignore[no-untyped-def]
 def fingerprint(data, begin, end):  # type: ignore[no-untyped-def]
     """Return a 128-bit hash of a key. Keys of one state with the same hash are regarded as equal."""
     first = np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(end - begin)
-    two = np.uint64(0xC2B2AE3D27D4EB4F) + np.uint64(end - begin)
+    second = np.uint64(0xC2B2AE3D27D4EB4F) + np.uint64(end - begin)
     i = begin
     while i < end:
         word = np.uint64(0)
@@ -68,22 +68,22 @@ def fingerprint(data, begin, end):  # type: ignore[no-untyped-def]
             for j in range(i, end):
                 word = (word << np.uint64(8)) | np.uint64(data[j])
         first = _mixed(first ^ word) + np.uint64(0x165667B19E3779F9)
-        two = _mixed(two + word * np.uint64(0x27D4EB2F165667C5)) ^ first
+        second = _mixed(second + word * np.uint64(0x27D4EB2F165667C5)) ^ first
         i += 8
-    return first | np.uint64(1), two
+    return first | np.uint64(1), second
 
 
 @kernel
-def insert(seen, first, two):  # type: ignore[no-untyped-def]
+def insert(seen, first, second):  # type: ignore[no-untyped-def]
     """Add a fingerprint and return whether it is new. An empty slot has two zeros; fingerprints never do."""
     mask = len(seen) - 1
-    slot = np.int64(two & np.uint64(mask))
+    slot = np.int64(second & np.uint64(mask))
     while seen[slot, 0] != 0:
-        if seen[slot, 0] == first and seen[slot, 1] == two:
+        if seen[slot, 0] == first and seen[slot, 1] == second:
             return False
         slot = (slot + 1) & mask
     seen[slot, 0] = first
-    seen[slot, 1] = two
+    seen[slot, 1] = second
     return True
 
 
@@ -133,10 +133,10 @@ def check_entries(data, key_group, prefix, seen, result):  # type: ignore[no-unt
             if 4 * (used + ahead + 1) > 3 * len(seen):
                 status = CROWDED
                 break
-            first, two = fingerprint(data, key, key + size)
-            prefetch(seen, 2 * np.int64(two & mask))
+            first, second = fingerprint(data, key, key + size)
+            prefetch(seen, 2 * np.int64(second & mask))
             prints[ahead, 0] = first
-            prints[ahead, 1] = two
+            prints[ahead, 1] = second
             starts[ahead] = pos
             ahead += 1
             pos = after

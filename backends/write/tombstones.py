@@ -237,18 +237,18 @@ def _mark(data, keys, seen):  # type: ignore[no-untyped-def]
     """Put keys into the set; returns how many are new."""
     added = 0
     for i in range(len(keys)):
-        first, two = fingerprint(data, keys[i, 0], keys[i, 1])
-        if insert(seen, first, two):
+        first, second = fingerprint(data, keys[i, 0], keys[i, 1])
+        if insert(seen, first, second):
             added += 1
     return added
 
 
 @kernel
-def _contains(seen, first, two):  # type: ignore[no-untyped-def]
+def _contains(seen, first, second):  # type: ignore[no-untyped-def]
     mask = len(seen) - 1
-    slot = np.int64(two & np.uint64(mask))
+    slot = np.int64(second & np.uint64(mask))
     while seen[slot, 0] != 0:
-        if seen[slot, 0] == first and seen[slot, 1] == two:
+        if seen[slot, 0] == first and seen[slot, 1] == second:
             return True
         slot = (slot + 1) & mask
     return False
@@ -281,10 +281,10 @@ def _match(data, skip, lengths, marked, met, matched):  # type: ignore[no-untype
         for i in range(len(lengths)):
             if key + skip + lengths[i] > end:
                 break
-            first, two = fingerprint(data, key + skip, key + skip + lengths[i])
-            if _contains(marked, first, two):
+            first, second = fingerprint(data, key + skip, key + skip + lengths[i])
+            if _contains(marked, first, second):
                 matched[entry] = 1
-                if insert(met, first, two):
+                if insert(met, first, second):
                     added += 1
     return added
 
@@ -315,8 +315,8 @@ def _remember(data, matched, prefix, seen):  # type: ignore[no-untyped-def]
         end = key + load_be_i32(data, pos)
         pos = end + 4 + load_be_i32(data, end)
         if matched[entry]:
-            first, two = fingerprint(data, key + prefix, end)
-            if insert(seen, first, two):
+            first, second = fingerprint(data, key + prefix, end)
+            if insert(seen, first, second):
                 added += 1
     return added
 
@@ -330,8 +330,8 @@ def _count_known(data, prefix, seen):  # type: ignore[no-untyped-def]
         key = pos + 4
         end = key + load_be_i32(data, pos)
         pos = end + 4 + load_be_i32(data, end)
-        first, two = fingerprint(data, key + prefix, end)
-        if _contains(seen, first, two):
+        first, second = fingerprint(data, key + prefix, end)
+        if _contains(seen, first, second):
             count += 1
     return count
 

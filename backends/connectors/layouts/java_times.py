@@ -37,14 +37,30 @@ from state_processor.serializers.kryo.java_time import (
 REPLACEMENT: Final = "java.time.Ser"
 
 
-def _read_date(source: DataInput) -> LocalDate:
-    return LocalDate(source.read_int(), source.read_byte(), source.read_byte())
+class _Layout(NamedTuple):
+    """How the fields of a class follow each other."""
+
+    read: Callable[[DataInput], Any]
+    write: Callable[[Any, DataOutput], None]
 
 
-def _write_date(value: LocalDate, target: DataOutput) -> None:
-    target.write_int(value.year)
-    target.write_byte(value.month)
-    target.write_byte(value.day)
+def _numbers(kind: Callable[..., Any], form: str) -> _Layout:
+    """Return the layout of a tuple of numbers, by their format of ``struct``."""
+    numbers = Struct(f">{form}")
+    return _Layout(
+        lambda source: kind(*numbers.unpack(source.read_bytes(numbers.size, "numbers"))),
+        lambda value, target: target.write_bytes(numbers.pack(*value)),
+    )
+
+
+def _sequence(kind: Callable[..., Any], *parts: _Layout) -> _Layout:
+    """Return the layout of a tuple whose parts follow each other."""
+
+    def write(value: Any, target: DataOutput) -> None:
+        for part, field in zip(parts, value, strict=True):
+            part.write(field, target)
+
+    return _Layout(lambda source: kind(*(part.read(source) for part in parts)), write)
 
 
 def _read_time(source: DataInput) -> LocalTime:
@@ -72,25 +88,6 @@ def _write_time(value: LocalTime, target: DataOutput) -> None:
         target.write_int(nano)
 
 
-def _read_date_time(source: DataInput) -> LocalDateTime:
-    return LocalDateTime(_read_date(source), _read_time(source))
-
-
-def _write_date_time(value: LocalDateTime, target: DataOutput) -> None:
-    _write_date(value.date, target)
-    _write_time(value.time, target)
-
-
-def _read_seconds(source: DataInput) -> tuple[int, int]:
-    return source.read_long(), source.read_int()
-
-
-def _write_seconds(value: Instant | Duration, target: DataOutput) -> None:
-    seconds, nano = value
-    target.write_long(seconds)
-    target.write_int(nano)
-
-
 _QUARTER: Final = 900
 _NO_QUARTER: Final = 127
 """An offset is a number of quarters of an hour in a byte. This byte says that its seconds follow."""
@@ -106,24 +103,6 @@ def _write_offset(value: Offset, target: DataOutput) -> None:
     target.write_byte(_NO_QUARTER if rest else quarters)
     if rest:
         target.write_int(value.seconds)
-
-
-def _read_offset_date_time(source: DataInput) -> OffsetDateTime:
-    return OffsetDateTime(_read_date_time(source), _read_offset(source))
-
-
-def _write_offset_date_time(value: OffsetDateTime, target: DataOutput) -> None:
-    _write_date_time(value.date_time, target)
-    _write_offset(value.offset, target)
-
-
-def _read_offset_time(source: DataInput) -> OffsetTime:
-    return OffsetTime(_read_time(source), _read_offset(source))
-
-
-def _write_offset_time(value: OffsetTime, target: DataOutput) -> None:
-    _write_time(value.time, target)
-    _write_offset(value.offset, target)
 
 
 def _read_zone(source: DataInput) -> Offset | Region:
@@ -150,12 +129,8 @@ def _write_zone(value: Offset | Region, target: DataOutput) -> None:
         _write_offset(value, target)
 
 
-def _read_zoned(source: DataInput) -> ZonedDateTime:
-    return ZonedDateTime(_read_date_time(source), _read_offset(source), _read_zone(source))
-
-
 def _write_zoned(value: ZonedDateTime, target: DataOutput) -> None:
-    _write_date_time(value.date_time, target)
+    _DATE_TIME.write(value.date_time, target)
     _write_offset(value.known_offset, target)
     _write_zone(value.zone, target)
 
@@ -163,40 +138,34 @@ def _write_zoned(value: ZonedDateTime, target: DataOutput) -> None:
 _REGION: Final = 7
 _OFFSET: Final = 8
 
+_TIME: Final = _Layout(_read_time, _write_time)
+_DATE: Final = _numbers(LocalDate, "ibb")
+_DATE_TIME: Final = _sequence(LocalDateTime, _DATE, _TIME)
+_OF_OFFSET: Final = _Layout(_read_offset, _write_offset)
+_ZONED: Final = _sequence(ZonedDateTime, _DATE_TIME, _OF_OFFSET, _Layout(_read_zone, _write_zone))
+
 
 class _TimeClass(NamedTuple):
     number: int
-    read: Callable[[DataInput], Any]
-    write: Callable[[Any, DataOutput], None]
+    layout: _Layout
     of_text: Callable[[str], Any]
 
 
-def _numbers(number: int, kind: Callable[..., Any], layout: str, of_text: Callable[[str], Any]) -> _TimeClass:
-    """Return a class that is a tuple of numbers, by their format of ``struct``."""
-    form = Struct(f">{layout}")
-    return _TimeClass(
-        number,
-        lambda source: kind(*form.unpack(source.read_bytes(form.size, "numbers"))),
-        lambda value, target: target.write_bytes(form.pack(*value)),
-        of_text,
-    )
-
-
 TIMES: Final[Mapping[str, _TimeClass]] = {
-    "java.time.Duration": _TimeClass(1, lambda source: Duration(*_read_seconds(source)), _write_seconds, Duration.of),
-    "java.time.Instant": _TimeClass(2, lambda source: Instant(*_read_seconds(source)), _write_seconds, to_instant),
-    "java.time.LocalDate": _TimeClass(3, _read_date, _write_date, to_local_date),
-    "java.time.LocalTime": _TimeClass(4, _read_time, _write_time, to_local_time),
-    "java.time.LocalDateTime": _TimeClass(5, _read_date_time, _write_date_time, to_local_date_time),
-    "java.time.ZonedDateTime": _TimeClass(6, _read_zoned, _write_zoned, ZonedDateTime.of),
-    "java.time.ZoneRegion": _TimeClass(_REGION, _read_region, _write_region, Region.of),
-    "java.time.ZoneOffset": _TimeClass(_OFFSET, _read_offset, _write_offset, Offset.of),
-    "java.time.OffsetTime": _TimeClass(9, _read_offset_time, _write_offset_time, OffsetTime.of),
-    "java.time.OffsetDateTime": _TimeClass(10, _read_offset_date_time, _write_offset_date_time, OffsetDateTime.of),
-    "java.time.Year": _numbers(11, Year, "i", Year.of),
-    "java.time.YearMonth": _numbers(12, YearMonth, "ib", YearMonth.of),
-    "java.time.MonthDay": _numbers(13, MonthDay, "bb", MonthDay.of),
-    "java.time.Period": _numbers(14, Period, "iii", Period.of),
+    "java.time.Duration": _TimeClass(1, _numbers(Duration, "qi"), Duration.of),
+    "java.time.Instant": _TimeClass(2, _numbers(Instant, "qi"), to_instant),
+    "java.time.LocalDate": _TimeClass(3, _DATE, to_local_date),
+    "java.time.LocalTime": _TimeClass(4, _TIME, to_local_time),
+    "java.time.LocalDateTime": _TimeClass(5, _DATE_TIME, to_local_date_time),
+    "java.time.ZonedDateTime": _TimeClass(6, _ZONED._replace(write=_write_zoned), ZonedDateTime.of),
+    "java.time.ZoneRegion": _TimeClass(_REGION, _Layout(_read_region, _write_region), Region.of),
+    "java.time.ZoneOffset": _TimeClass(_OFFSET, _OF_OFFSET, Offset.of),
+    "java.time.OffsetTime": _TimeClass(9, _sequence(OffsetTime, _TIME, _OF_OFFSET), OffsetTime.of),
+    "java.time.OffsetDateTime": _TimeClass(10, _sequence(OffsetDateTime, _DATE_TIME, _OF_OFFSET), OffsetDateTime.of),
+    "java.time.Year": _TimeClass(11, _numbers(Year, "i"), Year.of),
+    "java.time.YearMonth": _TimeClass(12, _numbers(YearMonth, "ib"), YearMonth.of),
+    "java.time.MonthDay": _TimeClass(13, _numbers(MonthDay, "bb"), MonthDay.of),
+    "java.time.Period": _TimeClass(14, _numbers(Period, "iii"), Period.of),
 }
 """The classes. The text of a value is that of Java's ``toString``."""
 
@@ -207,7 +176,7 @@ def time_content(data: bytes) -> tuple[str, str] | None:
     number = source.read_byte()
     for name, kind in TIMES.items():
         if kind.number == number:
-            time = kind.read(source)
+            time = kind.layout.read(source)
             if not source.at_end():
                 raise source.corrupt(f"{source.remaining} bytes are left over")
             return name, str(time)
@@ -220,5 +189,5 @@ def time_data(name: str, text: Any) -> bytes:
         raise InvalidRowError(f"a value of {name} is text such as Java prints it, found {text!r}")
     kind, target = TIMES[name], DataOutput()
     target.write_byte(kind.number)
-    kind.write(kind.of_text(text), target)
+    kind.layout.write(kind.of_text(text), target)
     return target.to_bytes()
