@@ -192,7 +192,7 @@ class KeyedDifference:
         options = replace(options, flatten=_is_map(old, new), metadata=False, keys=None)
         self._readers = (old.reader(options), new.reader(options))
         self._same_types = len(_types(old) | _types(new)) == 1
-        self.has_same_keys = len(_identifying_types(old) | _identifying_types(new)) <= 1
+        self.has_same_keys = len(_types(old, layouts.VALUE) | _types(new, layouts.VALUE)) <= 1
         self._has_ttl = any(v.has_ttl for side in (old, new) for v in side.variants)
         self._full = full
         self._check()
@@ -241,12 +241,11 @@ class KeyedDifference:
 
     def _bytes_to_read(self, *sides: Sequence[KeyedHandle]) -> int:
         """Estimate the bytes that a comparison reads: of stores, the files that only one snapshot has."""
-        shared_files: list[set[Hashable]] = [
-            {identity for x in handles for identity, _ in _files(x, side.snapshot)}
-            for handles, side in zip(sides, (self._old, self._new), strict=True)
-        ]
-        if not self._has_common_directory():
-            shared_files = [set(), set()]
+        shared_files: list[set[Hashable]] = [set(), set()]
+        if self._has_common_directory():
+            for handles, side, identities in zip(sides, (self._old, self._new), shared_files, strict=True):
+                for handle in handles:
+                    identities.update(dict(_files(handle, side.snapshot)))
         read_bytes = 0
         for handles, side, identities in zip(sides, (self._old, self._new), shared_files[::-1], strict=True):
             for x in handles:
@@ -290,25 +289,25 @@ class KeyedDifference:
         """Yield the entries of both snapshots, split at the starts and ends of handles."""
         bounds = [] if whole else [x.key_groups for handles in sources for x in handles]
         for part in cut_at_bounds(key_groups, bounds):
-            old, new = (
-                [
-                    StateEntries(source, state, x.subtask, groups, side.max_parallelism, x.size_of(groups))
-                    for x, source in side_sources.items()
-                    if len(groups := x.key_groups.intersect(part)) and (state := source.describe(self._name)) is not None
-                ]
-                for side, side_sources in zip((self._old, self._new), sources, strict=True)
-            )
+            old, new = (list(self._entries(*of_side, part)) for of_side in zip((self._old, self._new), sources, strict=True))
             yield old, new
+
+    def _entries(self, side: Side, sources: _Sources, part: h.KeyGroupRange) -> Iterator[StateEntries]:
+        for handle, source in sources.items():
+            key_groups = handle.key_groups.intersect(part)
+            state = source.describe(self._name)
+            if len(key_groups) and state is not None:
+                yield StateEntries(source, state, handle.subtask, key_groups, side.max_parallelism, handle.size_of(key_groups))
 
     def _opened(
         self, split: DifferenceSplit, key_groups: h.KeyGroupRange, before: tuple[_Sources, _Sources]
     ) -> tuple[_Sources, _Sources]:
         """Return the sources of some key groups; open sources stay open."""
-        old, new = (
-            {x: opened.get(x) or x.open(side.snapshot) for x in _with(handles, key_groups)}
-            for side, handles, opened in zip((self._old, self._new), (split.old, split.new), before, strict=True)
-        )
-        return old, new
+
+        def opened(side: Side, handles: Sequence[KeyedHandle], open_before: _Sources) -> _Sources:
+            return {x: open_before.get(x) or x.open(side.snapshot) for x in _with(handles, key_groups)}
+
+        return opened(self._old, split.old, before[0]), opened(self._new, split.new, before[1])
 
     def _differences(self, old: list[EntryBytes], new: list[EntryBytes]) -> Iterator[pa.RecordBatch]:
         old_prints, new_prints = _fingerprints(old), _fingerprints(new)
@@ -405,12 +404,11 @@ def _column(prints: npt.NDArray[np.uint64], size: int) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(size), len(data), [None, pa.py_buffer(data)])
 
 
-def _types(side: Side) -> set[tuple[bytes, ...]]:
-    return {tuple(s.snapshot().to_bytes() for s in v.serializers.values()) for v in side.variants}
-
-
-def _identifying_types(side: Side) -> set[tuple[bytes, ...]]:
-    return {tuple(s.snapshot().to_bytes() for n, s in v.serializers.items() if n != layouts.VALUE) for v in side.variants}
+def _types(side: Side, *left_out: str) -> set[tuple[bytes, ...]]:
+    types = set()
+    for variant in side.variants:
+        types.add(tuple(s.snapshot().to_bytes() for name, s in variant.serializers.items() if name not in left_out))
+    return types
 
 
 def _is_map(*sides: Side) -> bool:

@@ -229,7 +229,10 @@ def with_recovery(snapshots: Sequence[SnapshotInfo], pointers: Iterable[Checkpoi
         by_place.setdefault((pointer.job_id, pointer.checkpoint_id), []).append(pointer)
     places = set(map(_place, snapshots))
     lost = [_lost(named[0]) for place, named in by_place.items() if place not in places]
-    everything = [replace(s, pointers=tuple(p.file for p in by_place.get(_place(s), ()))) for s in [*snapshots, *lost]]
+    everything = []
+    for info in [*snapshots, *lost]:
+        files = tuple(pointer.file for pointer in by_place.get(_place(info), ()))
+        everything.append(replace(info, pointers=files))
     by_job = _taken(everything)
     return [replace(info, recovers=by_job.get(info.job_id) is info) for info in everything]
 

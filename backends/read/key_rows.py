@@ -23,7 +23,7 @@ from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, S
 from state_processor.backends.read.state_listing import naming_state
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.column_types import evolved
-from state_processor.backends.state.descriptions import KeyedDescription
+from state_processor.backends.state.descriptions import KeyedDescription, keyed_variants
 from state_processor.backends.state.python_states import check_known, shown_name, stored_name, type_of_one_state
 from state_processor.serializers.errors import NotFoundError, UndecodableValueError
 from state_processor.serializers.locks import process_lock
@@ -133,10 +133,7 @@ class KeyReader:
             text = self._as_text(reader, opened)
             return _Readers(stored.snapshot, handles, {shown_name(self._state): (reader, text)})
         variants = owning.states()
-        keyed = {
-            name: [v for v in state_variants if isinstance(v, KeyedDescription)] for name, state_variants in variants.items()
-        }
-        keyed = {name: variants_of_state for name, variants_of_state in keyed.items() if variants_of_state}
+        keyed = keyed_variants(variants)
         plain = {name: state_variants for name, state_variants in keyed.items() if not state_variants[0].is_timer}
         if options.python_type is not None:
             raise type_of_one_state()

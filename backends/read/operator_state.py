@@ -75,17 +75,20 @@ class OperatorStateReader(PlannedReader):
 
     def _whole_schema(self) -> pa.Schema:
         options = self._plan.described
-        schemas = [with_comments(pa.schema([(n, s.arrow_type(options)) for n, s in _columns(v)]), v) for v in self._variants]
+        schemas = []
+        for variant in self._variants:
+            columns = [(name, serializer.arrow_type(options)) for name, serializer in _columns(variant)]
+            schemas.append(with_comments(pa.schema(columns), variant))
         merged = shapes.wider_schema(schemas)
         return pa.schema([*merged, *shapes.METADATA]) if self._plan.options.metadata else merged
 
     def splits(self, split_bytes: int = 0) -> list[OperatorSplit]:
         """Plan a split per subtask. Broadcast state has one split, since each subtask has a copy."""
-        splits = [
-            OperatorSplit(s.managed_operator, s.index, subtask_label(self._stored.operator, s))
-            for s in self._stored.operator.subtasks
-            if s.managed_operator is not None and any(m.name == self._name for m in s.managed_operator.states)
-        ]
+        splits = []
+        for subtask in self._stored.operator.subtasks:
+            handle = subtask.managed_operator
+            if handle is not None and self._name in (state.name for state in handle.states):
+                splits.append(OperatorSplit(handle, subtask.index, subtask_label(self._stored.operator, subtask)))
         if self._variants[0].kind == BROADCAST and splits:
             self._check_copies(splits)
             return splits[:1]

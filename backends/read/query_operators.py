@@ -170,12 +170,9 @@ class _SubmittedJob:
                 break
         if not best:
             return None
-        first, *more_maps = best
-        agreed = {
-            uid_hash: operator
-            for uid_hash, operator in first.items()
-            if uid_hash in ids and all(operator_map.get(uid_hash) == operator for operator_map in more_maps)
-        }
+        agreed = {uid_hash: operator for uid_hash, operator in best[0].items() if uid_hash in ids}
+        for operator_map in best[1:]:
+            agreed = {uid_hash: operator for uid_hash, operator in agreed.items() if operator_map.get(uid_hash) == operator}
         return agreed or None
 
     def _explains(self, translated: Mapping[str, TranslatedOperator]) -> bool:
@@ -334,12 +331,11 @@ def _eliminated(candidates: Mapping[str, Sequence[TranslatedOperator]]) -> dict[
     decided: dict[str, TranslatedOperator] = {}
     while True:
         decided_uids = {operator.uid for operator in decided.values()}
-        undecided = {
-            key: [operator for operator in operators if operator.uid not in decided_uids]
-            for key, operators in candidates.items()
-            if key not in decided
-        }
-        single = {key: operators[0] for key, operators in undecided.items() if len(operators) == 1}
+        single = {}
+        for key, operators in candidates.items():
+            undecided = [operator for operator in operators if operator.uid not in decided_uids]
+            if key not in decided and len(undecided) == 1:
+                single[key] = undecided[0]
         uids = [operator.uid for operator in single.values()]
         fresh = {key: operator for key, operator in single.items() if uids.count(operator.uid) == 1}
         if not fresh:

@@ -29,6 +29,7 @@ from state_processor.backends.state.descriptions import (
     KeyedDescription,
     StateDescription,
     UnreadState,
+    keyed_variants,
 )
 from state_processor.backends.state.python_states import shown_name, stored_name, type_of_one_state
 from state_processor.serializers.column_type import plain_schema
@@ -155,10 +156,7 @@ class StatesToRead:
         plan = plan_read(self.stored, [variants_of_state[0] for variants_of_state in self.variants.values()], options)
         if self.state is not None and self.kind in OPERATOR:
             return OperatorStateReader(self.stored, self.variants[self.state], plan)
-        keyed = {
-            name: [s for s in variants_of_state if isinstance(s, KeyedDescription)]
-            for name, variants_of_state in self.variants.items()
-        }
+        keyed = keyed_variants(self.variants)
         if self.kind is Kind.WHOLE:
             return JoinedStatesReader(self.stored, keyed, plan, self.note)
         readers = [KeyedStateReader(self.stored, variants_of_state, plan) for variants_of_state in keyed.values()]

@@ -7,7 +7,7 @@ key in an order (``AbstractTopNFunction``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -264,11 +264,15 @@ def _join(node: PlanNode) -> JoinedRows:
     return JoinedRows(left, right, frozenset(i for i, filters in enumerate(filtered) if not filters))
 
 
+def _columns_at(names: Sequence[str], positions: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(names[int(i)] for i in positions)
+
+
 def _side(node: PlanNode, label: str, index: int, outer: bool) -> JoinSide:
     rows = _input(node, index, node.at("joinSpec", f"{label}Keys"))
     names = tuple(rows.columns)
     unique_keys = node.at(f"{label}UpsertKeys") or node.at(f"{label}UniqueKeys") or ()
-    keys = [tuple(names[int(i)] for i in key) for key in unique_keys]
+    keys = [_columns_at(names, key) for key in unique_keys]
     within = next((key for key in keys if set(key) <= set(rows.key)), None)
     return JoinSide(rows, within or min(keys, key=len, default=()), outer, node.has_ttl.get(index, False))
 

@@ -251,7 +251,8 @@ def _calc(node: PlanNode, inputs: _Inputs) -> Relation:
 
 
 def _union(node: PlanNode, inputs: _Inputs) -> Relation:
-    columns = tuple(_identity("union", of) for of in zip(*(source.columns for source in inputs), strict=True))
+    columns_of_inputs = [source.columns for source in inputs]
+    columns = tuple(_identity("union", of) for of in zip(*columns_of_inputs, strict=True))
     rows = _identity("union", [source.rows for source in inputs])
     return Relation(rows, columns, node.output, any(source.updates for source in inputs))
 

@@ -139,18 +139,22 @@ class QueryChanges:
                 sink_fields(side)
         if [r.rows for r in old.inputs] != [r.rows for r in new.inputs]:
             return f"{label(new.node)} of the new plan has other input rows: from other tables, or with another condition"
-        before, after = key_columns(old.node), key_columns(new.node)
-        keys = [[g.picked(k) for g, k in zip(side.inputs, key_columns(side.node), strict=False)] for side in (old, new)]
-        if keys[0] == keys[1]:
+        if _keys(old) == _keys(new):
             members = _other_members(old.node, new.node)
             change = "does something else" if old.node.kind == "sink" else "has other windows, or does something else"
             return f"{label(new.node)} of the new plan {change} ({members})"
-        key_names = [
-            ", ".join(relation.fields[int(i)].name for relation, keys in zip(inputs, indices, strict=False) for i in keys)
-            or "nothing"
-            for inputs, indices in ((old.inputs, before), (new.inputs, after))
-        ]
-        return f"its key is {key_names[0]} in the old plan, {key_names[1]} in {label(new.node)} of the new one"
+        return f"its key is {_key_names(old)} in the old plan, {_key_names(new)} in {label(new.node)} of the new one"
+
+
+def _keys(side: ChangedNode) -> list[Any]:
+    return [relation.picked(columns) for relation, columns in zip(side.inputs, key_columns(side.node), strict=False)]
+
+
+def _key_names(side: ChangedNode) -> str:
+    names: list[str] = []
+    for relation, columns in zip(side.inputs, key_columns(side.node), strict=False):
+        names += [relation.fields[int(i)].name for i in columns]
+    return ", ".join(names) or "nothing"
 
 
 def _other_members(old: PlanNode, new: PlanNode) -> str:

@@ -119,10 +119,11 @@ def _ways(plan: CompiledPlan) -> Iterator[_Way]:
     sinks = [node for node in plan.nodes if node.kind == "sink"]
     has_times = any(map(_has_time, sinks))
     has_match = any(node.kind == "match" for node in plan.nodes)
-    together = [dict.fromkeys((node.id for node in sinks), shape) for shape in _SINKS]
+    ids = [node.id for node in sinks]
+    together = [dict.fromkeys(ids, shape) for shape in _SINKS]
     for shapes in together + (list(_different(sinks)) if len(sinks) > 1 else []):
         for validated in product(*map(_validated, sinks)):
-            validated_sinks = dict(zip((node.id for node in sinks), validated, strict=True))
+            validated_sinks = dict(zip(ids, validated, strict=True))
             for timestamps in (False, True) if has_times else (False,):
                 for chaining, match_chained in ((True, True), (True, False), (False, False)):
                     if has_match or chaining == match_chained:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Self
 
@@ -335,3 +335,11 @@ def describe_operator_state(meta: state_headers.StateMetaInfo) -> OperatorDescri
     kind = DISTRIBUTION_KINDS[mode]
     key = meta.restore(state_headers.KEY) if state_headers.KEY in meta.serializers else None
     return OperatorDescription.of(meta.name, kind, key, value=meta.restore(state_headers.VALUE), backend="operator")
+
+
+def keyed_variants(variants: Mapping[str, Sequence[StateDescription]]) -> dict[str, list[KeyedDescription]]:
+    """Return the keyed states among states by name, as the subtasks register them."""
+    keyed = {}
+    for name, descriptions in variants.items():
+        keyed[name] = [state for state in descriptions if isinstance(state, KeyedDescription)]
+    return {name: descriptions for name, descriptions in keyed.items() if descriptions}

@@ -180,10 +180,10 @@ class _Reading:
 
     def manifest(self) -> Manifest:
         last = self._recorded.get(_LAST_SEQUENCE, 0)
-        families = {
-            number: replace(family, files=tuple(replace(file, last_sequence=last) for file in self._files[number].values()))
-            for number, family in self._families.items()
-        }
+        families = {}
+        for number, family in self._families.items():
+            files = tuple(replace(file, last_sequence=last) for file in self._files[number].values())
+            families[number] = replace(family, files=files)
         manifest = Manifest(families, self._numbers[_NEXT_FILE], self._numbers[_LAST_SEQUENCE], self._numbers[_LARGEST_FAMILY])
         if any(not family.comparator for family in families.values()):
             raise CorruptSnapshotError(f"{self._where}: the manifest is cut off: a column family does not have a comparator")
