@@ -6,7 +6,7 @@ into serialized pieces, the changes are applied to the pieces, and the result is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -72,15 +72,14 @@ class ChangelogSource(KeyedStateSource):
         """Return the same changes above other sources of the materialized parts."""
         return ChangelogSource(self.handle, materialized, self.log, self.header, self.context, self._snapshot)
 
-    def has_materialized_files_of(self, source: ChangelogSource) -> bool:
+    def has_materialized_files_of(self, other: ChangelogSource) -> bool:
         """Return whether the materialized parts of both sources are the same files, at the same places."""
-        if self.handle.materialized != source.handle.materialized:
+        if self.handle.materialized != other.handle.materialized:
             return False
-        places, places_of_source = (
-            [source._snapshot.place(stream, source.context) for stream in streams_in_files(source.handle.materialized)]
-            for source in (self, source)
-        )
-        return places == places_of_source
+        return self._materialized_places() == other._materialized_places()
+
+    def _materialized_places(self) -> list[Hashable]:
+        return [self._snapshot.place(stream, self.context) for stream in streams_in_files(self.handle.materialized)]
 
     def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[EntryRun]:
         groups = self.handle.key_groups.intersect(key_groups)
