@@ -12,6 +12,7 @@ from typing import Any
 
 import state_processor as sp
 from tests.interop import flink
+from tests.interop.job_pair_changes import CHANGE_PAIRS, NEW_SHAPES, OLD_SHAPES
 from tests.interop.job_pair_tables import ALL_PAIRS, NEW_CLASSES, OLD_CLASSES, PACKAGE, Operator, Pair, without_uids
 from tests.interop.pair_campaign import Result, run, versions_of
 
@@ -46,7 +47,8 @@ def results(pairs: Sequence[Pair], version: str, backends: Sequence[str], direct
     The classes of old and new jobs are in a JVM each.
     """
     versions = old_version, new_version = versions_of(version)
-    sources = [{name: f"package {PACKAGE};\n{text}" for name, text in texts.items()} for texts in (OLD_CLASSES, NEW_CLASSES)]
+    classes = (OLD_CLASSES | OLD_SHAPES, NEW_CLASSES | NEW_SHAPES)
+    sources = [{name: f"package {PACKAGE};\n{text}" for name, text in texts.items()} for texts in classes]
     old, new = ([flink.generated_classes(one, PACKAGE, texts)] for one, texts in zip(versions, sources, strict=True))
     cases = [(pair, backend) for pair in pairs for backend in _backends_of(pair, backends, versions)]
 
@@ -111,4 +113,5 @@ def _path(answer: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(run((*ALL_PAIRS, *without_uids(ALL_PAIRS)), results, sys.argv[1:]))
+    every = (*ALL_PAIRS, *CHANGE_PAIRS)
+    raise SystemExit(run((*every, *without_uids(every)), results, sys.argv[1:]))

@@ -211,11 +211,6 @@ PLAN_PAIRS = (
     QueryPair("a call is removed", _MAX_SUM, _SUM),
     QueryPair("a mean becomes a sum and a count", _grouped("AVG(amount)"), _grouped("SUM(amount), COUNT(amount)", _TWO)),
     QueryPair("the first value becomes the last", _grouped("FIRST_VALUE(amount)"), _grouped("LAST_VALUE(amount)")),
-    QueryPair(
-        "a deviation becomes a variance",
-        _grouped("STDDEV_POP(CAST(amount AS DOUBLE))", "DOUBLE"),
-        _grouped("VAR_POP(CAST(amount AS DOUBLE))", "DOUBLE"),
-    ),
     QueryPair("rows are counted instead of values", _grouped("COUNT(amount)"), _grouped("COUNT(*)")),
     QueryPair("a sum has a narrower type", _grouped("SUM(amount)"), _grouped("SUM(CAST(amount AS INT))", "INT")),
     QueryPair("a sum becomes one of decimals", _SUM, _grouped("SUM(CAST(amount AS DECIMAL(10, 2)))", "DECIMAL(38, 2)")),

@@ -353,18 +353,31 @@ class _Check:
             is_null = swapped and not living_states(old).keys() & living_states(new).keys()
             text = f"the ids are equal, but {doubt}" + ("; Flink starts, and this state is null" if is_null else "")
             yield StateVerdict("", Outcome.LOST if swapped else Outcome.UNKNOWN, text, cause=Cause.OPERATORS_SWAPPED)
+        if not target.is_unchanged:
+            yield from self._unused(old, new, has_doubts=bool(doubts))
+
+    def _unused(self, old: OperatorSignature, new: OperatorSignature, *, has_doubts: bool) -> Iterator[StateVerdict]:
+        """Yield the verdicts on states that are not used, and that the new job may have in another place."""
         before, after = living_states(old), living_states(new)
         is_replaced = before and new.states is not None and not before.keys() & after.keys()
-        if is_replaced and not doubts and not target.is_unchanged and (new.keyed or not old.keyed):
+        if is_replaced and not has_doubts and (new.keyed or not old.keyed):
             text = f"it registers none of the states {', '.join(sorted(before))}: Flink starts, and nothing reads them"
             yield StateVerdict("", Outcome.UNKNOWN, text, cause=Cause.STATE_UNUSED)
         added = [after[name] for name in sorted(after.keys() - before.keys())]
         for state in (before[name] for name in sorted(before.keys() - after.keys())):
             like = [new_state.name for new_state in added if _is_like(state, new_state)]
-            if like and not target.is_unchanged:
+            if like:
                 names = " or ".join(map(repr, like))
                 text = f"{state.name!r} is not used, and {names} is new, of the same type: a renamed state is empty"
                 yield StateVerdict("", Outcome.UNKNOWN, text, cause=Cause.STATE_RENAMED)
+
+    def _new_places(self, state: StateSignature) -> list[str]:
+        """Return the operators of the new job that register a state for the first time."""
+        had = {uid_hash for old in self._old.operators if state.name in living_states(old) for uid_hash in old.hashes}
+        takers = (new for new in self._new.operators if had.isdisjoint(new.hashes))
+        return [
+            new.label for new in takers if state.name in living_states(new) and _is_like(state, living_states(new)[state.name])
+        ]
 
     def _sizes(self, old: OperatorSignature, new: OperatorSignature) -> Iterator[StateVerdict]:
         """Yield verdicts on the parallelism (Flink: ``StateAssignmentOperation.checkParallelismPreconditions``)."""
@@ -440,6 +453,10 @@ class _Check:
                 return _lost_timers(verdict, count, "the new job does not register this queue") if count else verdict
             if gone:
                 text = f"{verdict.reason}. It needs {' and '.join(gone)} on the class path to start"
+                return replace(verdict, outcome=Outcome.UNKNOWN, reason=text)
+            places = [] if target.is_unchanged else self._new_places(state)
+            if places:
+                text = f"{verdict.reason}. It is new in {' and '.join(places)}: a state that moves there is empty"
                 return replace(verdict, outcome=Outcome.UNKNOWN, reason=text)
             return verdict
         if state.is_timer and target.starts_asynchronous:

@@ -282,6 +282,23 @@ def test_an_operator_that_reads_none_of_its_states_is_no_success(replacing: dict
     assert check(job(old), job(op(replacing | old["states"]))).restores
 
 
+@pytest.mark.parametrize(
+    ("others", "answer"),
+    [
+        ([op({"n": "STRING"}, "new")], Answer.UNCHECKED),
+        ([op({"n": "LONG"}, "new")], Answer.YES),
+        ([op({"n": "STRING", "m": "LONG"}, "p")], Answer.YES),
+    ],
+)
+def test_a_state_that_moves_to_another_operator_is_no_success(others: list[dict[str, Any]], answer: Answer) -> None:
+    """An operator was split: Flink starts, and the state is empty in the new part. An operator that had this state is no sign."""
+    old = job(op({"s": "LONG", "n": "STRING"}), op({"n": "STRING", "m": "LONG"}, "p"))
+    rest = [] if others[0]["uid"] == "p" else [op({"n": "STRING", "m": "LONG"}, "p")]
+    report = check(old, job(op({"s": "LONG"}), *others, *rest))
+    assert report.answer is answer
+    assert [command_name(command) for command in report.repair] == ([] if answer is Answer.YES else ["export", "drop-state"])
+
+
 SUM = {"value_type": "LONG", "kind": "REDUCING"}
 
 
