@@ -113,7 +113,7 @@ CHANGE_PAIRS = (
     Pair("an operator without uid is added at the end", _anonymous(_at("a", _SUM)), _anonymous(_at("a", _SUM), _at("b", _NAME))),
     Pair("an operator gets a uid", _anonymous(_at("a", _SUM)), (_at("a", _SUM),)),
     Pair("an operator loses its uid", (_at("a", _SUM),), _anonymous(_at("a", _SUM))),
-    Pair("constants of keys of a map change places", *_stay("LONG", [["S", 1], ["M", 2]], "MAP", map_key_type=_SIZE)),
+    Pair("constants of keys of a map change places", *_stay("LONG", [["M", 2], ["S", 1]], "MAP", map_key_type=_SIZE)),
     Pair("constants in a tuple change places", *_stay(f"TUPLE<{_SIZE},LONG>", ["M", 3])),
     Pair("constants in a list change places", *_stay(f"LIST<{_SIZE}>", ["M", "S"])),
     Pair("constants in an array change places", *_stay(f"OBJECT_ARRAY<{_SIZE}>", ["M", "S"])),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from state_processor.applications.jobs.signature import KEY, MAP_KEY, NAMESPACE, ROLES, VALUE, StateSignature
-from state_processor.applications.jobs.undescribed import undescribed_parts
+from state_processor.applications.jobs.undescribed import moved_fields, undescribed_parts
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
 from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_KINDS
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
@@ -151,7 +151,9 @@ def _unseen(part: str, old: StateSignature, serializer: TypeSerializer, target: 
             if isinstance(inner, KryoSerializer) and is_described_by_kryo(inner) and not is_same_in_kryo_2_and_5(inner):
                 text = f"{inner} has other bytes in Kryo 2 of Flink 1.x than in Kryo 5 of Flink 2.x; migrate converts 1.x to 2.x"
                 yield StateVerdict(old.name, Outcome.CHANGED, text, cause=Cause.KRYO_VERSION, part=part)
-    for unseen in undescribed_parts(serializer, is_key=part == KEY):
+    written = old.serializer(part)
+    moved = () if written is None else moved_fields(written, serializer)
+    for unseen in (*undescribed_parts(serializer, is_key=part == KEY), *moved):
         is_declared = unseen.subject in target.unchanged if unseen.subject else target.is_unchanged
         if not is_declared or (target.changes_kryo and unseen.is_kryo):
             yield StateVerdict(*(old.name, Outcome.UNKNOWN, unseen.reason), cause=unseen.cause, part=part, subject=unseen.subject)

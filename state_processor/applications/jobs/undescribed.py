@@ -97,6 +97,21 @@ def _without_names(part: TypeSerializer) -> Iterator[Undescribed]:
         yield Undescribed(OPERATOR, f"the snapshot has the fields of {part} without their names")
 
 
+def moved_fields(written: TypeSerializer, required: TypeSerializer) -> Iterator[Undescribed]:
+    """Yield the fields of POJOs that another class of the hierarchy declares in the new job.
+
+    Flink looks in the class that declared a field, and in its superclasses (``PojoFieldUtils.readField``). From the class of
+    the values it finds all fields. Descriptions by hand do not name superclasses.
+    """
+    pojos = {pojo.class_name: pojo for pojo in walk(required) if isinstance(pojo, PojoSerializer)}
+    for pojo in (pojo for pojo in walk(written) if isinstance(pojo, PojoSerializer) and pojo.class_name in pojos):
+        declaring = {field.name: field.declaring_class for field in pojos[pojo.class_name].fields}
+        for field in pojo.fields:
+            if field.declaring_class not in (pojo.class_name, declaring.get(field.name, field.declaring_class)):
+                text = f"Flink drops field {field.name!r} of {pojo.class_name} unless {field.declaring_class} still declares it"
+                yield Undescribed(pojo.class_name, text, Cause.FIELDS)
+
+
 def combined_states(old: OperatorSignature, new: OperatorSignature) -> list[str]:
     """Return the names of the states of both operators that a function of the job combines with what comes next.
 

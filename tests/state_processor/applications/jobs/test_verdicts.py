@@ -12,7 +12,7 @@ import state_processor as sp
 from state_processor.applications.jobs.matching import match_signatures
 from state_processor.applications.jobs.opening import state_signature
 from state_processor.applications.jobs.repair_steps import command_name, drops
-from state_processor.applications.jobs.signature import JobSignature
+from state_processor.applications.jobs.signature import JobSignature, OperatorSignature
 from state_processor.applications.jobs.signature_file import parse_signature
 from state_processor.applications.jobs.verdicts import Cause, JobReport, Outcome
 from state_processor.backends.state.descriptions import KeyedDescription
@@ -297,6 +297,21 @@ def test_a_state_that_moves_to_another_operator_is_no_success(others: list[dict[
     report = check(old, job(op({"s": "LONG"}), *others, *rest))
     assert report.answer is answer
     assert [command_name(command) for command in report.repair] == ([] if answer is Answer.YES else ["export", "drop-state"])
+
+
+@pytest.mark.parametrize(("written", "required"), [("m.Parent", "m.Child"), ("m.Child", "m.Parent"), ("m.Parent", "m.Parent")])
+def test_a_field_that_moves_into_a_subclass_is_no_success(written: str, required: str) -> None:
+    """Flink looks for a field in the class that declared it, and in the superclasses of this class."""
+
+    def signature(declaring: str) -> JobSignature:
+        pojo = PojoSerializer("m.Child", [PojoField("a", LONG, declaring)])
+        keyed = KeyedDescription.of("s", "VALUE", key=STRING, namespace=VoidNamespaceSerializer(), value=pojo)
+        return JobSignature((OperatorSignature("o", A, states={"s": state_signature([keyed])}),))
+
+    report = check(signature(written), signature(required))
+    text = "Flink drops field 'a' of m.Child unless m.Parent still declares it"
+    assert (text in str(report)) == ((written, required) == ("m.Parent", "m.Child"))
+    assert text not in str(check(signature(written), signature(required), unchanged=["m.Child"]))
 
 
 SUM = {"value_type": "LONG", "kind": "REDUCING"}
