@@ -155,6 +155,42 @@ def check_entries(data, key_group, prefix, seen, result):  # type: ignore[no-unt
     result[SEEN] = used
 
 
+@entry_point(read(uint8), int64, int64, int64, written(int64, 2), written(int64))
+def check_spans(data, end, key_group, prefix, spans, result):  # type: ignore[no-untyped-def]
+    """Check framed entries from ``result[POSITION]`` to ``end`` as :func:`check_entries`, and add lines of :func:`entry_spans`.
+
+    ``result[COUNT]`` lines are there already. Keys that occur twice are not found here.
+    """
+    pos = result[POSITION]
+    count = result[COUNT]
+    status = OK
+    while pos < end and status == OK:
+        key = pos + 4
+        size = load_be_i32(data, pos) if key <= end else np.int64(-1)
+        if size < prefix or size > end - key - 4:
+            status = BAD_FRAME
+            break
+        value = key + size + 4
+        value_size = load_be_i32(data, key + size)
+        group = load_be_u16(data, key) if prefix == 2 else np.int64(data[key])
+        if value_size < 0 or value + value_size > end:
+            status = BAD_FRAME
+        elif group != key_group:
+            status = FOREIGN
+        elif count == len(spans):
+            status = CROWDED
+        else:
+            spans[count, 0] = key
+            spans[count, 1] = key + size
+            spans[count, 2] = value
+            spans[count, 3] = value + value_size
+            count += 1
+            pos = value + value_size
+    result[STATUS] = status
+    result[POSITION] = pos
+    result[COUNT] = count
+
+
 @entry_point(read(uint8), allocates=True)
 def entry_spans(data):  # type: ignore[no-untyped-def]
     """Return a row for each framed entry: start and end of its key including the key group, start and end of its value."""
@@ -298,7 +334,7 @@ class KeyFilter:
         """See :func:`check_entries`; the result is never ``CROWDED``."""
         result = np.zeros(CHECK_FIELDS, dtype=np.int64)
         result[SEEN] = self._used
-        self._seen = with_room(self._seen, self._used + _estimated_entries(data))
+        self._seen = with_room(self._seen, self._used + estimated_entries(data))
         while True:
             check_entries(data, key_group, prefix, self._seen, result)
             if result[STATUS] != CROWDED:
@@ -307,7 +343,7 @@ class KeyFilter:
             self._seen = with_room(self._seen, len(self._seen))
 
 
-def _estimated_entries(data: npt.NDArray[np.uint8]) -> int:
+def estimated_entries(data: npt.NDArray[np.uint8]) -> int:
     """Estimate the number of entries from the size of the first."""
     if len(data) < 8:
         return 0

@@ -58,7 +58,7 @@ class KeyedStateWriter(ABC):
         self._place: GroupState | None = None
 
     def add(self, key_group: int, state_id: int, blob: bytes | memoryview | npt.NDArray[np.uint8]) -> None:
-        """Write entries of one state and key group."""
+        """Write entries of one state and key group. A key that occurs twice is refused at once, or when the key group ends."""
         data = np.frombuffer(blob, dtype=np.uint8)
         data.flags.writeable = False
         if not len(data):
@@ -72,7 +72,7 @@ class KeyedStateWriter(ABC):
         place = (key_group, state_id)
         if place != self._place:
             self._enter(place)
-        result = self._seen.check(data, key_group, self.prefix)
+        result = self._check(data, place)
         if result[framing.STATUS] != framing.OK:
             raise self._refused(data, key_group, state_id, result)
         self.entries += int(result[framing.COUNT])
@@ -108,6 +108,10 @@ class KeyedStateWriter(ABC):
     @abstractmethod
     def _begin(self, before: GroupState | None, place: GroupState) -> None:
         """Prepare for entries of another key group or state."""
+
+    def _check(self, data: npt.NDArray[np.uint8], place: GroupState) -> npt.NDArray[np.int64]:
+        """Check entries; see :meth:`~state_processor.backends.formats.entry_framing.KeyFilter.check`."""
+        return self._seen.check(data, place[0], self.prefix)
 
     @abstractmethod
     def _append(self, data: npt.NDArray[np.uint8], last: int) -> None:

@@ -85,15 +85,13 @@ class NewStore:
         numbered = [(numbers[name] if name in numbers else next(new), name) for name in families]
         self._families = [_Family(number, name) for number, name in numbered]
 
-    def add(self, family: int, parts: Sequence[_Bytes]) -> None:
-        """Write the framed entries of a key group to a column family. They are sorted here.
+    def add(self, family: int, data: _Bytes, spans: npt.NDArray[np.int64], order: npt.NDArray[np.int64]) -> None:
+        """Write the framed entries of a key group to a column family, in the order of their keys.
 
         If they do not follow the entries of earlier calls, files overlap, and are merged at the end.
         """
-        data = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        spans = entry_spans(data)
         with self._reporting():
-            self._add(self._families[family], data, spans, order_of_keys(data, spans, self._prefix))
+            self._add(self._families[family], data, spans, order)
 
     def put(self, family: int, entries: _Bytes) -> None:
         """Put framed entries above the entries of a column family; see :meth:`add`."""

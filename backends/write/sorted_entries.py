@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from state_processor.backends.formats import entry_framing as framing
 from state_processor.backends.formats.entry_framing import entry_spans
 from state_processor.serializers.kernel.compiler import entry_point, kernel
 from state_processor.serializers.kernel.memory import load_be_i64, load_i64
@@ -18,6 +19,8 @@ _CHUNK: Final = 1 << 14
 _DIGIT_BITS: Final = 8
 _DIGITS: Final = 64 // _DIGIT_BITS
 _RADIX: Final = 1 << _DIGIT_BITS
+_LENGTH: Final = 4
+"""Bytes of the length in front of a key."""
 _INSERTED: Final = 40
 """Up to so many words are sorted by insertion."""
 _MORE: Final = 9
@@ -32,9 +35,68 @@ Pairs = tuple[list[bytes], list[bytes]]
 
 def order_of_keys(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], prefix: int) -> npt.NDArray[np.int64]:
     """Return the order of keys by their bytes behind a prefix; equal keys keep their order."""
+    return _sorted(data, spans, prefix)[0]
+
+
+def _sorted(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], prefix: int) -> tuple[npt.NDArray[np.int64], int]:
+    """Return the order of keys, and the line of a key that occurs twice, or -1."""
     order = np.arange(len(spans), dtype=np.int64)
-    _sort_keys(data, spans, prefix, order, np.empty(len(spans), dtype=np.uint64), np.zeros((_DIGITS, _RADIX), dtype=np.int64))
-    return order
+    words, counts = np.empty(len(spans), dtype=np.uint64), np.zeros((_DIGITS, _RADIX), dtype=np.int64)
+    return order, int(_sort_keys(data, spans, prefix, order, words, counts))
+
+
+class EntryRun:
+    """Framed entries of one state and key group that are sorted together. The arrays are used again for the next entries."""
+
+    def __init__(self, prefix: int) -> None:
+        self._prefix = prefix
+        self._data = np.empty(0, dtype=np.uint8)
+        self._spans = np.empty((0, 4), dtype=np.int64)
+        self._count = 0
+        self.size = 0
+
+    @property
+    def data(self) -> npt.NDArray[np.uint8]:
+        """The bytes of all entries."""
+        return self._data[: self.size]
+
+    def clear(self) -> None:
+        """Forget the entries."""
+        self._count = self.size = 0
+
+    def add(self, entries: npt.NDArray[np.uint8], key_group: int) -> npt.NDArray[np.int64]:
+        """Check entries and add them; return the result of :class:`~state_processor.backends.formats.entry_framing.KeyFilter`.
+
+        Keys that occur twice are found when the run is sorted.
+        """
+        begin, end = self.size, self.size + len(entries)
+        self._data = _with_room(self._data, end)
+        self._data[begin:end] = entries
+        result = np.zeros(framing.CHECK_FIELDS, dtype=np.int64)
+        result[[framing.POSITION, framing.COUNT]] = begin, self._count
+        more = framing.estimated_entries(entries)
+        result[framing.STATUS] = framing.CROWDED
+        while result[framing.STATUS] == framing.CROWDED:
+            self._spans = _with_room(self._spans, int(result[framing.COUNT]) + more)
+            framing.check_spans(self._data, end, key_group, self._prefix, self._spans, result)
+        added, self._count, self.size = int(result[framing.COUNT]) - self._count, int(result[framing.COUNT]), end
+        result[[framing.POSITION, framing.COUNT]] = result[framing.POSITION] - begin, added
+        return result
+
+    def sorted(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+        """Return the spans of the entries, the order of their keys, and the position of a key that occurs twice, or -1."""
+        spans = self._spans[: self._count]
+        order, repeated = _sorted(self._data, spans, self._prefix)
+        return spans, order, -1 if repeated < 0 else int(spans[repeated, 0]) - _LENGTH
+
+
+def _with_room(array: Any, count: int) -> Any:
+    """Return an array of at least some lines with the same content."""
+    if len(array) >= count:
+        return array
+    larger = np.empty((max(count, len(array) * 3 // 2), *array.shape[1:]), dtype=array.dtype)
+    larger[: len(array)] = array
+    return larger
 
 
 def first_of_keys(
@@ -186,28 +248,47 @@ def _sort_words(words, order, other_words, other_order, begin, end, counts):  # 
 
 @kernel
 def _sort_ends(spans, order, words, other_words, other_order, begin, end, depth, counts):  # type: ignore[no-untyped-def]
-    """Sort keys that agree in a word: keys that end in it come first, the shortest first; return where the others begin."""
+    """Sort keys that agree in a word: keys that end in it come first, the shortest first.
+
+    Returns where the others begin, and the line of a key that occurs twice, or -1.
+    """
     for i in range(begin, end):
         words[i] = np.uint64(min(spans[order[i], 1] - spans[order[i], 0] - depth, _MORE))
     _sort_words(words, order, other_words, other_order, begin, end, counts)
-    while begin < end and words[begin] < np.uint64(_MORE):
-        begin += 1
-    return begin
+    repeated = np.int64(-1)
+    first = begin
+    while first < end and words[first] < np.uint64(_MORE):
+        if first > begin and words[first] == words[first - 1]:
+            repeated = order[first]
+        first += 1
+    return first, repeated
 
 
 @kernel
-def _are_sorted(data, spans, prefix):  # type: ignore[no-untyped-def]
-    line = 1
-    while line < len(spans) and _compare(data, spans, line - 1, line, prefix) <= 0:
+def _sorted_lines(data, spans, prefix):  # type: ignore[no-untyped-def]
+    """Return the number of lines that are in the order of their keys, and one of them whose key occurs twice, or -1."""
+    line = np.int64(1)
+    repeated = np.int64(-1)
+    while line < len(spans):
+        order = _compare(data, spans, line - 1, line, prefix)
+        if order > 0:
+            break
+        if order == 0:
+            repeated = line
         line += 1
-    return line >= len(spans)
+    return line, repeated
 
 
 @entry_point(read(uint8), read(int64, 2), int64, written(int64), written(uint64), written(int64, 2), allocates=True)
 def _sort_keys(data, spans, prefix, order, words, counts):  # type: ignore[no-untyped-def]
-    """Sort keys. ``order`` has the numbers of all keys; ``words`` has room for as many numbers."""
-    if _are_sorted(data, spans, prefix):
-        return
+    """Sort keys. ``order`` has the numbers of all keys; ``words`` has room for as many numbers.
+
+    Returns the line of a key that occurs twice, or -1.
+    """
+    lines, repeated = _sorted_lines(data, spans, prefix)
+    if lines >= len(spans):
+        return repeated
+    repeated = np.int64(-1)
     other_words = np.empty(len(order), np.uint64)
     other_order = np.empty(len(order), np.int64)
     parts = np.empty((len(order) // 2 + 1, 2), np.int64)  # keys that agree so far
@@ -230,7 +311,8 @@ def _sort_keys(data, spans, prefix, order, words, counts):  # type: ignore[no-un
                 while stop < end and words[stop] == words[begin]:
                     stop += 1
                 if stop - begin > 1:
-                    first = _sort_ends(spans, order, words, other_words, other_order, begin, stop, depth, counts)
+                    first, again = _sort_ends(spans, order, words, other_words, other_order, begin, stop, depth, counts)
+                    repeated = max(repeated, again)
                     if stop - first > 1:
                         next_parts[more, 0] = first
                         next_parts[more, 1] = stop
@@ -241,3 +323,4 @@ def _sort_keys(data, spans, prefix, order, words, counts):  # type: ignore[no-un
         next_parts = swapped
         count = more
         depth += 8
+    return repeated

@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from state_processor.backends.files.parallel import at_once
+from state_processor.backends.files.storage import Storage
+from state_processor.backends.formats import entry_framing as framing
 from state_processor.backends.formats.rocksdb_store import Store
 from state_processor.backends.formats.sst.erased_table import ErasedKeys
 from state_processor.backends.formats.sst.manifest import Manifest, TableFile
@@ -31,7 +33,7 @@ from state_processor.backends.write.carried_files import (
 )
 from state_processor.backends.write.keyed_writer import KeyedStateWriter, KeyedSubtask
 from state_processor.backends.write.new_store import NewStore
-from state_processor.backends.write.sorted_entries import entries_as_they_come
+from state_processor.backends.write.sorted_entries import EntryRun, entries_as_they_come
 from state_processor.serializers.io import DataOutput
 
 ROCKSDB: Final = "rocksdb"
@@ -84,8 +86,8 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         self._patched = frozenset(i for i, name in enumerate(families) if name in patched)
         scanned = base.scanned if base is not None else frozenset()
         self._scanned = frozenset(i for i, name in enumerate(families) if name in scanned)
-        self._run: list[npt.NDArray[np.uint8]] = []
-        self._held = 0
+        self._run = EntryRun(self.prefix)
+        self._is_cut = False
 
     def close(self) -> h.IncrementalRemoteKeyedStateHandle:
         """Complete the store, copy its files to the savepoint, and return the handle."""
@@ -142,21 +144,35 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         assert self._opened is not None
         return self._opened
 
+    def _check(self, data: npt.NDArray[np.uint8], place: GroupState) -> npt.NDArray[np.int64]:
+        return super()._check(data, place) if place[1] in self._patched else self._run.add(data, place[0])
+
     def _append(self, data: npt.NDArray[np.uint8], last: int) -> None:
         assert self._place is not None
         if self._place[1] in self._patched:
             self._store.put(self._place[1], data)
-            return
-        self._run.append(data)
-        self._held += len(data)
-        if self._held >= _RUN_BYTES:
-            self._end_run()
+        elif self._run.size >= _RUN_BYTES:
+            self._is_cut = True
+            self._write_run()
 
     def _end_run(self) -> None:
-        if self._run:
-            assert self._place is not None
-            self._store.add(self._place[1], self._run)
-            self._run, self._held = [], 0
+        """Write the rest of a key group."""
+        if self._run.size:
+            self._write_run()
+        self._is_cut = False
+
+    def _write_run(self) -> None:
+        """Sort and write entries. Keys that occur twice are next to each other, unless the key group is cut into several runs."""
+        assert self._place is not None
+        key_group, state_id = self._place
+        data, (spans, order, repeated) = self._run.data, self._run.sorted()
+        result = np.array([framing.OK if repeated < 0 else framing.DUPLICATE, repeated], dtype=np.int64)
+        if self._is_cut:
+            result = self._seen.check(data, key_group, self.prefix)
+        if result[framing.STATUS] != framing.OK:
+            raise self._refused(data, key_group, state_id, result)
+        self._store.add(state_id, data, spans, order)
+        self._run.clear()
 
     def _kept_files(self) -> tuple[Manifest | None, list[h.LocalFile]]:
         """Take over the files that stay from the source savepoint, without the entries that are erased."""
@@ -207,9 +223,11 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         """Copy a file to the savepoint, and remove it."""
         if path.stat().st_size <= _INLINE_BYTES:
             return self._kept(path.name, path.read_bytes())
-        with self._open_sink("store") as sink, path.open("rb") as file:
-            while data := file.read(_COPIED_AT_ONCE):
-                sink.write(data)
+        with self._open_sink("store") as sink:
+            if not sink.copy(Storage().open(str(path))):
+                with path.open("rb") as file:
+                    while data := file.read(_COPIED_AT_ONCE):
+                        sink.write(data)
         path.unlink()
         return h.RelativeFileStateHandle(sink.name, sink.size)
 

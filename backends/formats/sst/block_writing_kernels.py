@@ -41,6 +41,10 @@ BLOCK, ENTRIES, RESTARTS, LAST, OUT, ROWS, KEYS, FILE_OFFSET, TICK = 0, 1, 2, 3,
 of the index, the offset of the output in the file, and a number by which the table of matches knows old positions."""
 NUMBERS: Final = 9
 
+KEY_BYTES, VALUE_BYTES, LARGEST_KEY, LARGEST_VALUE = 0, 1, 2, 3
+"""Bytes of all keys and values of a table, and the most of a key and a value of one call."""
+SIZES: Final = 4
+
 HASH_BITS: Final = 11
 _FRAGMENT: Final = 1 << 16
 """Snappy compresses parts of this size: a copy has two bytes for its distance."""
@@ -64,6 +68,9 @@ def _copy(source, begin, size, target, at):  # type: ignore[no-untyped-def]
     while i + 8 <= size:
         store_i64(target, at + i, load_i64(source, begin + i))
         i += 8
+    if i < size and i > 0:  # the last eight bytes overlap the bytes before
+        store_i64(target, at + size - 8, load_i64(source, begin + size - 8))
+        return at + size
     while i < size:
         target[at + i] = source[begin + i]
         i += 1
@@ -99,6 +106,10 @@ def _literal(data, begin, end, out, at):  # type: ignore[no-untyped-def]
         out[at + 1] = (size - 1) & 0xFF
         out[at + 2] = (size - 1) >> 8
         at += 3
+    if size <= 16:  # the bytes behind are overwritten
+        store_i64(out, at, load_i64(data, begin))
+        store_i64(out, at + 8, load_i64(data, begin + 8))
+        return at + size
     return _copy(data, begin, size, out, at)
 
 
@@ -263,6 +274,20 @@ def write_blocks(  # type: ignore[no-untyped-def]
         numbers[LAST] = length
         row += 1
     return row
+
+
+@entry_point(read(int64, 2), read(int64), int64, int64, written(int64))
+def add_sizes(spans, order, row, stop, sizes):  # type: ignore[no-untyped-def]
+    """Add the bytes of keys and values to ``sizes``, and set the largest ones; see :func:`write_blocks` and :data:`SIZES`."""
+    sizes[LARGEST_KEY] = 0
+    sizes[LARGEST_VALUE] = 0
+    for i in range(row, stop):
+        key = spans[order[i], 1] - spans[order[i], 0]
+        value = spans[order[i], 3] - spans[order[i], 2]
+        sizes[KEY_BYTES] += key
+        sizes[VALUE_BYTES] += value
+        sizes[LARGEST_KEY] = max(sizes[LARGEST_KEY], key)
+        sizes[LARGEST_VALUE] = max(sizes[LARGEST_VALUE], value)
 
 
 @entry_point(

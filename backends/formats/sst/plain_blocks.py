@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from struct import pack
 from typing import Final
 
 from state_processor.serializers.errors import CorruptSnapshotError
@@ -111,4 +112,4 @@ def entries_block(entries: Iterable[tuple[bytes, bytes]], interval: int = 1) -> 
 
 def restarts_of(restarts: Sequence[int]) -> bytes:
     """Return the end of a block: the offsets of its restarts, and their number. A block has at least one."""
-    return b"".join(at.to_bytes(4, "little") for at in (*restarts, len(restarts)))
+    return pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))

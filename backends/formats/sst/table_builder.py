@@ -81,7 +81,8 @@ class TableBuilder:
         self._deletions: list[tuple[bytes, bytes]] = []
         self._smallest = self._largest = b""
         self._sequences: list[int] = []
-        self._counts = {"entries": 0, "keys": 0, "values": 0, "deleted": 0}
+        self._sizes = np.zeros(w.SIZES, dtype=np.int64)
+        self._count = self._deleted = 0
 
     @property
     def size(self) -> int:
@@ -96,10 +97,8 @@ class TableBuilder:
         stop = len(entries) if stop is None else stop
         if first == stop:
             return
-        whole = first == 0 and stop == len(entries.spans)
-        spans = entries.spans if whole else entries.spans[entries.order[first:stop]]
-        keys, values = (spans[:, column + 1] - spans[:, column] for column in (0, 2))
-        self._make_room(int(keys.max()), int(values.max()))
+        w.add_sizes(entries.spans, entries.order, first, stop, self._sizes)
+        self._make_room(int(self._sizes[w.LARGEST_KEY]), int(self._sizes[w.LARGEST_VALUE]))
         row = first
         while (row := self._write_blocks(entries, row, stop)) < stop:
             self._flush()
@@ -107,11 +106,9 @@ class TableBuilder:
         self._smallest = self._smallest or entries.key(first)
         self._largest = entries.key(stop - 1)
         self._sequences += [int(tags.min()) >> 8, int(tags.max()) >> 8]
-        self._counts["entries"] += len(spans)
-        self._counts["keys"] += int(keys.sum()) + k.TAG_BYTES * len(spans)
-        self._counts["values"] += int(values.sum())
+        self._count += stop - first
         is_deletion = (tags & 0xFF) == k.DELETION
-        self._counts["deleted"] += int(is_deletion.sum()) * (len(spans) if len(tags) == 1 else 1)
+        self._deleted += int(is_deletion.sum()) * (stop - first if len(tags) == 1 else 1)
 
     def delete(self, begin: bytes, end: bytes, sequence: int) -> None:
         """Add the deletion of a range of keys; ranges ascend, and don't overlap."""
@@ -199,7 +196,8 @@ class TableBuilder:
         return str(database), np.base_repr(content.intdigest(), 36)[-20:].rjust(20, "0")
 
     def _properties(self, data_size: int, index_size: int, blocks: int) -> dict[bytes, bytes]:
-        counts, number = self._counts, len(self._deletions)
+        number = len(self._deletions)
+        keys, values = (int(self._sizes[column]) for column in (w.KEY_BYTES, w.VALUE_BYTES))
         keys_of_deletions = sum(len(begin) for begin, _ in self._deletions)
         values_of_deletions = sum(len(end) for _, end in self._deletions)
         now = _creation_time()
@@ -208,7 +206,7 @@ class TableBuilder:
             "column.family.id": self._family[0],
             "creation.time": now,
             "data.size": data_size,
-            "deleted.keys": counts["deleted"] + number,
+            "deleted.keys": self._deleted + number,
             "file.creation.time": now,
             "filter.size": 0,
             "fixed.key.length": 0,
@@ -218,13 +216,13 @@ class TableBuilder:
             "index.value.is.delta.encoded": 1,
             "merge.operands": 0,
             "num.data.blocks": blocks,
-            "num.entries": counts["entries"] + number,
+            "num.entries": self._count + number,
             "num.filter_entries": 0,
             "num.range-deletions": number,
             "oldest.key.time": now,
             "original.file.number": self._number,
-            "raw.key.size": counts["keys"] + keys_of_deletions,
-            "raw.value.size": counts["values"] + values_of_deletions,
+            "raw.key.size": keys + k.TAG_BYTES * self._count + keys_of_deletions,
+            "raw.value.size": values + values_of_deletions,
             "tail.start.offset": data_size,
         }
         texts = {

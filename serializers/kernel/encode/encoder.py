@@ -22,6 +22,8 @@ from state_processor.serializers.kernel.families import addresses
 from state_processor.serializers.kernel.opcodes import Op
 
 _FIRST_BYTES: Final = 64
+_GROWTH: Final = 1.25
+"""Room for the first batch: so many bytes for each row, and so many for each byte of the batch."""
 _SHOWN: Final = ("key", "namespace", "window", "map_key", "value")
 
 
@@ -53,7 +55,7 @@ class ColumnEncoder:
     def __init__(self, program: EncodeProgram, context: str = "") -> None:
         self._program = program
         self._context = context
-        self._bytes_per_row = float(_FIRST_BYTES)
+        self._bytes_per_row = 0.0
         self._entries_per_row = 1.0
         self._families = addresses(k.FAMILIES, program.instructions)
 
@@ -83,7 +85,8 @@ class ColumnEncoder:
         registers = np.zeros(p.registers, dtype=np.int64)
         level, stop = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
         result = np.zeros(k.RESULT_FIELDS, dtype=np.int64)
-        out = np.empty(int(batch.num_rows * self._bytes_per_row) + 256, dtype=np.uint8)
+        room = batch.num_rows * (self._bytes_per_row or _FIRST_BYTES + _GROWTH * batch.nbytes / max(1, batch.num_rows))
+        out = np.empty(int(room) + 256, dtype=np.uint8)
         entries = np.empty((int(batch.num_rows * self._entries_per_row) + 16, k.ENTRY_FIELDS), dtype=np.int64)
         while True:
             at, position, count = (int(result[f]) for f in (k.ROWS, k.POSITION, k.ENTRIES))

@@ -164,12 +164,33 @@ def test_a_store_without_entries(staging: Staging) -> None:
     assert rows(staging, "total") == []
 
 
-def test_keys_that_occur_twice(staging: Staging) -> None:
-    (blob,) = blobs(["a"], (TOTAL, [1])).to_pylist()
+@pytest.mark.parametrize("run_bytes", [1 << 20, 1])
+def test_keys_that_occur_twice(staging: Staging, run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are found when the key group is complete, also if its parts are sorted one by one."""
+    monkeypatch.setattr(store_writer, "_RUN_BYTES", run_bytes)
+    keys = [f"key number {n}" for n in range(2000)]
+    table = blobs(keys, (TOTAL, list(range(2000)))).to_pylist()
+    again = next(split_entries(table[5]["blob"]))
+    refused = r"operator 'o': state 'total', key group .*: key 'key number \d+' occurs more than once"
     with writing(staging, TOTAL) as writer:
-        writer.add(blob["key_group"], 0, blob["blob"])
-        with pytest.raises(InvalidRowError, match=r"operator 'o': state 'total', key group .*: key 'a' occurs more than once"):
-            writer.add(blob["key_group"], 0, blob["blob"])
+        add_all(writer, table[:6])
+        with pytest.raises(InvalidRowError, match=refused):
+            add_all(writer, [{**table[5], "blob": again}, table[6]])
+
+
+def add_all(writer: KeyedStateWriter, table: list[dict[str, Any]]) -> None:
+    for blob in table:
+        writer.add(blob["key_group"], blob["state"], blob["blob"])
+
+
+@pytest.mark.parametrize("data", [b"\0\0\0\1\5\0\0\0\1", b"\0\0"])
+def test_damaged_entries(data: bytes, staging: Staging) -> None:
+    (blob,) = blobs(["a"], (TOTAL, [1])).to_pylist()
+    with (
+        writing(staging, TOTAL) as writer,
+        pytest.raises(OptionError, match=f"byte {len(blob['blob'])} of a blob is not the beginning"),
+    ):
+        writer.add(blob["key_group"], 0, blob["blob"] + data)
 
 
 def test_a_state_that_has_the_name_of_a_column_family() -> None:
