@@ -197,7 +197,7 @@ class TableBuilder:
 
     def _properties(self, data_size: int, index_size: int, blocks: int) -> dict[bytes, bytes]:
         number = len(self._deletions)
-        keys, values = (int(self._sizes[column]) for column in (w.KEY_BYTES, w.VALUE_BYTES))
+        key_bytes, value_bytes = (int(self._sizes[column]) for column in (w.KEY_BYTES, w.VALUE_BYTES))
         keys_of_deletions = sum(len(begin) for begin, _ in self._deletions)
         values_of_deletions = sum(len(end) for _, end in self._deletions)
         now = _creation_time()
@@ -221,8 +221,8 @@ class TableBuilder:
             "num.range-deletions": number,
             "oldest.key.time": now,
             "original.file.number": self._number,
-            "raw.key.size": keys + k.TAG_BYTES * self._count + keys_of_deletions,
-            "raw.value.size": values + values_of_deletions,
+            "raw.key.size": key_bytes + k.TAG_BYTES * self._count + keys_of_deletions,
+            "raw.value.size": value_bytes + values_of_deletions,
             "tail.start.offset": data_size,
         }
         texts = {
