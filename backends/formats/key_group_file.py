@@ -14,7 +14,7 @@ from state_processor.backends.formats.entry_runs import Block, Buffer, FramedRun
 from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.row_layout import framed_layout
 from state_processor.backends.formats.row_shapes import LargeEntry, ListPieces
-from state_processor.backends.formats.source import KeyedStateSource, ScanRequest
+from state_processor.backends.formats.source import KeyedStateSource, KeyRange, ScanRequest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import RecentReads, StateStream
 from state_processor.backends.state import state_headers
@@ -142,7 +142,7 @@ class CanonicalSource(KeyGroupFile):
         pieces = ListPieces(element, layout, request.options, self.where(state.name), self._window)
         return pieces.decode(self._entries(self.header.state_id(request.name), request.key_groups))
 
-    def count(self, name: str, key_groups: h.KeyGroupRange) -> int:
+    def count(self, name: str, key_groups: h.KeyGroupRange, between: KeyRange | None = None) -> int:
         """Count the entries of a state, without reading values."""
         parts = self._entries(self.header.state_id(name), key_groups)
         return sum(part.count() for part in parts if isinstance(part, framing.Window))

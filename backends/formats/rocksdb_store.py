@@ -341,6 +341,12 @@ class RocksDbSource(KeyedStateSource):
         run = FramedRun(state, self._of_state(state), self.store.blocks(state.name, lower, upper, self.prefix))
         return run.decode(evolved(state, request.types), request.columns, request.options)
 
+    def count(self, name: str, key_groups: h.KeyGroupRange, between: KeyRange | None = None) -> int:
+        """Count the entries of a state, without reading values."""
+        if between is None:
+            return super().count(name, key_groups)
+        return sum(len(entries) for _, _, entries in self.store.blocks(name, between.lower, between.upper, self.prefix))
+
     def key_ranges(self, name: str, most_bytes: int) -> list[KeyRange]:
         """Return ranges of keys of a state, with about ``most_bytes`` of entries each; nothing for a state without entries."""
         bounds = self.key_bounds(self._handle.key_groups)

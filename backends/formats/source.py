@@ -99,8 +99,8 @@ class KeyedStateSource(ABC):
         for run in self.runs(request.name, request.key_groups, request.keys):
             yield from run.decode(evolved(run.state, request.types), request.columns, request.options)
 
-    def count(self, name: str, key_groups: h.KeyGroupRange) -> int:
-        """Count the entries of a state, without reading values if possible."""
+    def count(self, name: str, key_groups: h.KeyGroupRange, between: KeyRange | None = None) -> int:
+        """Count the entries of a state, of all keys or of those ``between``, without reading values if possible."""
         return sum(run.count() for run in self.runs(name, key_groups))
 
 

@@ -130,6 +130,17 @@ class KeyedStateReader(PlannedReader):
             batches = read_state(source, evolved(state, types), self._plan, key_groups, keys, between=between)
             yield from map(self._finished, batches, repeat(subtask))
 
+    def count(self, split: KeyedSplit) -> int | None:
+        """Count the rows of one split without decoding them; ``None`` if a row is not an entry."""
+        with naming_state(self._name, self._stored.operator):
+            source = split.handle.open(self._stored.snapshot)
+            state = source.describe(self._name)
+            if state is None:
+                return 0
+            if split.keys is not None or not self._plan.has_row_per_entry(state, source.backend):
+                return None
+            return source.count(self._name, split.key_groups, split.between)
+
     def _schema_of(self, state: KeyedDescription) -> pa.Schema:
         """Return the schema of what :func:`read_state` and :meth:`_finished` give for one variant."""
         o = self._plan.described

@@ -18,6 +18,7 @@ from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.field_selection import Selection, applied
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.column_types import ColumnTypes, DeclaredNames
+from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
 from state_processor.serializers.column_type import can_have_nanos, plain_schema
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.late import pc
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from state_processor.backends.read.read_options import ReadOptions
     from state_processor.backends.read.stored_operator import StoredOperator
     from state_processor.backends.state.descriptions import StateDescription
+
+
+_ENTRY_PER_MAP_KEY = ("canonical", "rocksdb", "forst")
+"""Backends whose entries of maps have one key of the map each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,15 @@ class ReadPlan:
     def for_tasks(self) -> ReadPlan:
         """Return the plan without the keys. Each split has the keys in it."""
         return replace(self, options=replace(self.options, keys=None))
+
+    def has_row_per_entry(self, state: KeyedDescription, backend: str) -> bool:
+        """Return whether each entry of a state in files of a backend is a row, whatever its bytes are."""
+        if self.options.expired == "only" or (state.has_ttl and (self.expiry is not None or state.kind == MAP)):
+            return False
+        if state.kind == LIST:
+            return not self.options.flatten
+        # an entry of the heap is a whole map, and a changelog may begin with files of the heap
+        return state.kind != MAP or (self.options.flatten and backend in _ENTRY_PER_MAP_KEY)
 
     def finished(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return the rows of one split as the read gives them. An option that acts on the rows of any state acts here.

@@ -14,6 +14,7 @@ import pyarrow as pa
 from state_processor.backends.files.ordered_threads import read_all
 from state_processor.backends.formats.row_layout import KEY_COLUMN
 from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.schema_text import with_comments_of
 from state_processor.backends.read.state_access import SelectableStateReader, StatesToRead, open_state
 from state_processor.backends.read.stored_operator import StoredOperator
@@ -114,8 +115,20 @@ class StateScan:
             del batch  # before the next one is decoded
 
     def count(self) -> int:
-        """Return the number of rows. Of columns, only the first is decoded."""
-        return sum(batch.num_rows for batch in self.read(pa.schema([self.schema.field(0)])))
+        """Return the number of rows. Entries are counted where each is a row; else the first column is decoded."""
+        return self.context.copy().run(sum, self._counts())
+
+    def _counts(self) -> Iterator[int]:
+        self.stored.snapshot.check_plan()
+        projected = ProjectedReader.of(self.reader, pa.schema([self.schema.field(0)]))
+        reader = projected.reader
+
+        def count(split: Any) -> Iterator[int]:
+            entries = reader.count(split) if isinstance(reader, KeyedStateReader) else None
+            yield sum(batch.num_rows for batch in projected.read(split)) if entries is None else entries
+
+        watched = partial(progress, doing="counting")
+        yield from read_all(reader.splits, count, self.stored.snapshot.threads, watched)
 
     def _batches(self, schema: pa.Schema | None, keys: frozenset[Any] | None) -> Iterator[pa.RecordBatch]:
         self.stored.snapshot.check_plan()

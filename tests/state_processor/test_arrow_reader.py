@@ -10,7 +10,8 @@ import pytest
 
 import state_processor as sp
 from state_processor import arrow_reader
-from tests.state_processor.samples import ORDERS_PATH
+from state_processor.read.sources import ProjectedReader
+from tests.state_processor.samples import FIXTURES, ORDERS_PATH
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,13 +98,22 @@ COUNTED: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.parametrize("variant", ["hashmap-canonical", "hashmap-native", "rocksdb-incremental", "rocksdb-native"])
 @pytest.mark.parametrize("case", COUNTED)
-def test_count_is_the_number_of_rows(case: str) -> None:
+def test_count_is_the_number_of_rows(case: str, variant: str) -> None:
     (uid, *names), options = COUNTED[case]
     state, kind = (*names, None, None)[:2]
-    rows = sp.arrow.read_state(ORDERS_PATH, uid, state, kind=kind, **options).read_all().num_rows
-    assert sp.open(ORDERS_PATH).count(uid, *names, **options) == rows
+    path = str(FIXTURES / "1.20.5" / f"orders-{variant}" / "savepoint")
+    rows = sp.arrow.read_state(path, uid, state, kind=kind, **options).read_all().num_rows
+    assert sp.open(path).count(uid, *names, **options) == rows
     assert rows == {"keys": 1, "expired": 0}.get(case, rows)
+
+
+@pytest.mark.parametrize("case", ["value", "map", "timers"])
+def test_count_decodes_nothing_where_each_entry_is_a_row(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProjectedReader, "read", lambda *_: pytest.fail("rows are read"))
+    (uid, *names), options = COUNTED[case]
+    assert sp.open(ORDERS_PATH).count(uid, *names, **options) > 0
 
 
 @pytest.mark.parametrize("option", [{"columns": ["key"]}, {"metadata": True}, {"nanos": "string"}, {"row_kind": True}])
