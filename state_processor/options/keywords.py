@@ -38,7 +38,7 @@ def takes_options(function: Function) -> Function:
         for name in kwargs:
             if name not in names:
                 raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}; {hint(name, names)}")
-        return function(*args, **{name: _repeatable(value) for name, value in kwargs.items()})
+        return function(*map(_repeatable, args), **{name: _repeatable(value) for name, value in kwargs.items()})
 
     checking.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[*named, *(_parameter(o, annotations[o.argument].__forward_arg__) for o in options)]

@@ -96,7 +96,10 @@ class SnapshotReader:
         kind: str | None = None,
         **options: Unpack[KeyedStateOptions],
     ) -> int:
-        """Count the rows of a state in this process. Only the first column is decoded, which is the key of keyed state.
+        """Count the rows of a state in this process.
+
+        Entries are counted without decoding them where each is a row. Else the first column is decoded, which is the key of keyed
+        state: of some keys, of lists and of maps of the heap by element, and where values may be expired.
 
         Parameters
         ----------
