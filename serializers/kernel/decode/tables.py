@@ -6,7 +6,7 @@ from typing import Final
 
 from state_processor.serializers.kernel.compiler import entry_point
 from state_processor.serializers.kernel.families import caller, tables_in_memory
-from state_processor.serializers.kernel.signatures import int64, read, uint8, written
+from state_processor.serializers.kernel.signatures import int64, partly_read, read, uint8, written
 
 PROGRAM: Final = read(int64, 2)
 NUMBERS: Final = read(int64)
@@ -35,7 +35,7 @@ next_entries: Final = caller(1)
 """Returns the number of entries of the next table; 0 behind the last one. A walk has the same number then."""
 
 
-@entry_point(NUMBERS, BYTES, BLOCKS, WALK, ENTRIES)
+@entry_point(NUMBERS, partly_read(uint8), BLOCKS, WALK, ENTRIES)
 def fill_table(functions, buf, blocks, walk, entries):  # type: ignore[no-untyped-def]
     """Fill the table with the next entries, by the function whose address is the only one; return their number."""
     (found,) = next_entries(functions[0], store_feed((buf, blocks, walk, entries)), 0, 0, 0)
