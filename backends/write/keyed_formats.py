@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
 from state_processor.backends.files.scratch import scratch_space
+from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata import properties
 from state_processor.backends.state import state_headers
@@ -20,6 +21,8 @@ from state_processor.serializers.doors import changing
 from state_processor.serializers.errors import OptionError
 
 _DEFAULT_FAMILY: Final = "default"
+_HEAP: Final = "heap"
+"""The name of the layout of the heap backend; see ``KeyedStateSource.backend``."""
 
 
 class KeyedFormat(Protocol):
@@ -48,8 +51,8 @@ class KeyedFormat(Protocol):
     def check_states(self, states: Iterable[state_headers.StateMetaInfo], operator: str) -> None:
         """Refuse states that the format can't store."""
 
-    def has(self, handle: h.KeyedStateHandle) -> bool:
-        """Return whether files of the source savepoint can be kept."""
+    def has(self, handle: h.KeyedStateHandle, open_source: Callable[[], KeyedStateSource]) -> bool:
+        """Return whether files of the source savepoint can be kept; ``open_source`` reads their header."""
 
     def open_writer(
         self, open_sink: OpenSink, subtask: KeyedSubtask, base: BaseStore | None = None
@@ -88,7 +91,7 @@ class CanonicalFormat(_FileFormat):
     savepoint_format: str = properties.CANONICAL
     _writer = KeyedStateFileWriter
 
-    def has(self, handle: h.KeyedStateHandle) -> bool:
+    def has(self, handle: h.KeyedStateHandle, open_source: Callable[[], KeyedStateSource]) -> bool:
         """See :class:`KeyedFormat`."""
         return isinstance(handle, h.KeyGroupsStateHandle) and handle.is_savepoint
 
@@ -117,7 +120,7 @@ class StoreFormat:
                 f"leave the state out with {changing('remove_state')}, or write a canonical savepoint"
             )
 
-    def has(self, handle: h.KeyedStateHandle) -> bool:
+    def has(self, handle: h.KeyedStateHandle, open_source: Callable[[], KeyedStateSource]) -> bool:
         """See :class:`KeyedFormat`. Each of RocksDB and ForSt restores the files of the other."""
         return isinstance(handle, h.IncrementalRemoteKeyedStateHandle)
 
@@ -140,9 +143,9 @@ class HeapFormat(_FileFormat):
     savepoint_format: str = properties.NATIVE
     _writer = KeyedHeapFileWriter
 
-    def has(self, handle: h.KeyedStateHandle) -> bool:
-        """See :class:`KeyedFormat`."""
-        return False
+    def has(self, handle: h.KeyedStateHandle, open_source: Callable[[], KeyedStateSource]) -> bool:
+        """See :class:`KeyedFormat`. Full checkpoints of RocksDB have handles of the same class, and other blocks."""
+        return isinstance(handle, h.KeyGroupsStateHandle) and not handle.is_savepoint and open_source().backend == _HEAP
 
 
 CANONICAL_FORMAT = CanonicalFormat()

@@ -12,7 +12,9 @@ from typing import Final
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializerSnapshot
 from state_processor.serializers.core.collections import ListSerializerSnapshot, MapSerializerSnapshot
 from state_processor.serializers.core.legacy import LegacyConfigSnapshot
+from state_processor.serializers.core.optional_map import UnknownSnapshot
 from state_processor.serializers.core.pojo import PojoSerializerSnapshot
+from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.evolution.migration import FLINK_2, RENAMED, Note, removed
 from state_processor.serializers.format_versions import FLINK, FormatVersions, Release, release_of
 from state_processor.serializers.kryo.classes import user_class
@@ -100,6 +102,8 @@ def obstacles(snapshot: TypeSerializerSnapshot, release: Release, path: str = ""
 
 def is_checked(snapshot: TypeSerializerSnapshot) -> bool:
     """Return whether all classes of a snapshot are classes of Flink, or of a library that is tested with all its releases."""
+    if isinstance(snapshot, UnknownSnapshot | UnreadSnapshot):  # perhaps of a known class, with an unknown one inside
+        return False
     return snapshot.class_name in SNAPSHOT_VERSIONS and all(is_checked(child) for _, child in snapshot.named_children)
 
 

@@ -18,7 +18,7 @@ from state_processor.applications.explain.scene import Finding, Scene, open_scen
 from state_processor.applications.explain.traces import Log, read_log
 from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.signature import JobSignature
-from state_processor.applications.jobs.verdicts import Outcome
+from state_processor.applications.jobs.verdicts import Cause, Outcome
 from state_processor.backends.files.location import Location
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
@@ -135,6 +135,8 @@ def _looked_at(log: Log, scene: Scene, has_error: bool) -> Iterator[str]:
         yield from (
             finding.verdict.reason for finding in scene.findings if finding.kind is Kind.NEWER_FORMAT and not finding.is_bad
         )
+    unchecked = (finding.verdict for finding in scene.findings if finding.verdict.cause is Cause.FILES and not finding.is_bad)
+    yield from (f"not checked: {verdict.reason}" for verdict in unchecked)
     yield "the description of the new job" if scene.new is not None else "no description of the new job: pass it to compare types"
 
 
@@ -160,8 +162,11 @@ def _of_mismatches(scene: Scene, causes: Sequence[FailureCause], symptom: str, *
 
 
 def _is_possible(finding: Finding) -> bool:
-    """Whether a mismatch that can't be checked may be a cause. A format that newer Flink alone reads is not a mismatch."""
-    unknown = finding.verdict.outcome is Outcome.UNKNOWN and finding.verdict.cause is not None
+    """Whether a mismatch that can't be checked may be a cause.
+
+    A format that newer Flink alone reads is not a mismatch. Files whose serializers are unknown are not damaged.
+    """
+    unknown = finding.verdict.outcome is Outcome.UNKNOWN and finding.verdict.cause not in (None, Cause.FILES)
     return unknown and finding.kind is not Kind.NEWER_FORMAT
 
 

@@ -398,7 +398,7 @@ def _is_of_query(state: StateSignature) -> bool:
 def _without_state(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
     """Propose to drop a state; a key or a window of another type also concerns timers: the whole operator has to go."""
     state = mismatch.state
-    if mismatch.verdict.part in (KEY, NAMESPACE):
+    if mismatch.verdict.part in (KEY, NAMESPACE) or (state is not None and state.unread and not state.name):
         yield from _without_operator(repairs, mismatch)
     elif state is not None and not state.is_timer:
         command = repairs.command("drop-state", "--uid", mismatch.uid, "--state", state.name)

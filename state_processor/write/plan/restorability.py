@@ -115,7 +115,7 @@ class RegisteredStates:
     @property
     def unchecked(self) -> tuple[str, ...]:
         """What only the code of the job reads: serializers that are not Flink's, bytes of connectors, coordinators, raw state."""
-        unchecked = (f"{s.operator}/{s.name}" for s in self.states if s.has_only_bytes or not s.is_checked)
+        unchecked = (f"{s.operator}/{s.name}" for s in self.states if not s.is_checked or s.has_only_bytes)
         return (*unchecked, *self.opaque, *self.unread)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from state_processor.backends.files.parallel import at_once
@@ -10,7 +11,7 @@ from state_processor.backends.formats.operator_file import operator_header
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.keyed_splits import KeyedHandle, keyed_handles
+from state_processor.backends.read.keyed_splits import KeyedHandle, keyed_handles, managed_handles
 from state_processor.backends.read.state_listing import operator_label, subtask_label
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.sql.naming import state_names
@@ -157,7 +158,8 @@ class SourceOperator:
     def is_in(self, format: KeyedFormat) -> bool:
         """Return whether all keyed state is in files that a format can copy."""
         subtasks = self.operator.subtasks
-        managed = all(format.has(s.managed_keyed) for s in subtasks if s.managed_keyed is not None)
+        handles = managed_handles(self.operator)
+        managed = all(format.has(keyed.handle, partial(keyed.open, self.snapshot)) for keyed in handles)
         return managed and (format.keeps_raw_timers or all(s.raw_keyed is None for s in subtasks) or not self.has_raw_timers)
 
     @property

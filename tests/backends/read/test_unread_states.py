@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -20,39 +19,20 @@ from state_processor.serializers.errors import UnknownSerializerError, Unsupport
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.snapshot_versions import ADAPTER_VERSION
+from tests.unknown_serializers import LONG, POJO, unknown, with_unknown_class
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 FORMATS = ["hashmap-canonical", "rocksdb-canonical", "rocksdb-native", "hashmap-native", "rocksdb-incremental"]
 FRAMED = [f for f in FORMATS if f != "hashmap-native"]
-POJO = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"
 TTL = "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializerSnapshot"
-LONG = "org.apache.flink.api.common.typeutils.base.LongSerializer$LongSerializerSnapshot"
 MAP = "org.apache.flink.api.common.typeutils.base.MapSerializerSnapshot"
 STATES = {"total", "session", "profile", "history", "items"}
-
-
-def unknown(class_name: str) -> str:
-    """An unknown class name of the same length."""
-    return "com.acme." + class_name[len("com.acme.") :]
 
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Callable[[str, str], Path]:
     """A copy of a fixture with a serializer snapshot of an unknown class."""
-
-    def make(form: str, class_name: str) -> Path:
-        (metadata,) = (FIXTURES / "2.3.0" / f"orders-{form}" / "savepoint").rglob("_metadata")
-        top = FIXTURES / "2.3.0" / f"orders-{form}" / "savepoint"
-        copy = Path(shutil.copytree(top, tmp_path / "copy"))
-        found = 0
-        for file in (f for f in copy.rglob("*") if f.is_file()):
-            data = file.read_bytes()
-            found += data.count(class_name.encode())
-            file.write_bytes(data.replace(class_name.encode(), unknown(class_name).encode()))
-        assert found
-        return copy / metadata.parent.relative_to(top)
-
-    return make
+    return lambda form, class_name: with_unknown_class(f"orders-{form}", class_name, tmp_path / "copy")
 
 
 def rows(path: Path, state: str) -> list[dict[str, Any]]:

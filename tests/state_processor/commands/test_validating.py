@@ -19,6 +19,7 @@ from state_processor.backends.write.process_identity import this_process
 from tests.backends.write.test_killed_writes import killed
 from tests.claimed_checkpoints import SAVEPOINT, claimed_checkpoint
 from tests.state_processor.samples import FIXTURES, ORDERS
+from tests.unknown_serializers import LONG, POJO, with_unknown_class
 
 RESTORING = ("Flink ", "Every state backend", "The keyed state")
 ORDERS_OF_1 = FIXTURES / "1.20.5" / "orders-hashmap-canonical"
@@ -46,6 +47,16 @@ def validate(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tupl
     """What it says of files and values, not where the snapshot can be restored."""
     code, lines = all_said(capsys, *arguments)
     return code, [line for line in lines if not line.startswith(('{"finding": "restoring"', *RESTORING))]
+
+
+@pytest.mark.parametrize("class_name", [LONG, POJO])
+def test_classes_that_are_not_known_are_not_damage(class_name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Also inside of values, which are listed as not checked."""
+    path = with_unknown_class("orders-rocksdb-canonical", class_name, tmp_path / "unknown")
+    code, lines = all_said(capsys, path)
+    (unchecked,) = (line for line in lines if line.startswith("Not checked, since code of the job or of connectors reads it: "))
+    assert (code, "'orders/profile'" in unchecked) == (0, True)
+    assert ("'orders/items'" in unchecked) == (class_name == LONG)
 
 
 def test_snapshots_that_restore_from_a_copy(capsys: pytest.CaptureFixture[str], savepoint: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ import pytest
 
 import state_processor as sp
 from state_processor.backends.formats import source
+from state_processor.backends.metadata.handles import KEY_GROUPS, KeyGroupsStateHandle
 from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorSubtaskState, read_metadata, write_metadata
 from state_processor.cli import main
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.write.arrow_writer import SavepointWriter
 from tests.state_processor.samples import FIXTURES, ORDERS_PATH
+from tests.unknown_serializers import POJO, with_unknown_class
 
 pytestmark = pytest.mark.one_engine("one process copies files for both")
 
@@ -41,6 +45,14 @@ def files(path: Path, uid: str) -> list[Any]:
     return [(s.index, s.state_size) for s in operator.subtasks]
 
 
+def contents(path: Path, uid: str) -> list[Any]:
+    snapshot = open_snapshot(str(path))
+    operator = next(o for o in snapshot.metadata.operators if o.uid == uid)
+    handles = [s.managed_keyed for s in operator.subtasks]
+    assert all(isinstance(handle, KeyGroupsStateHandle) for handle in handles)
+    return [(h.key_groups, list(h.offsets), snapshot.open(h.stream, "").read()) for h in handles]  # type: ignore[union-attr]
+
+
 def test_other_operators_are_changed(unreadable: tuple[Path, str], tmp_path: Path) -> None:
     path, form = unreadable
     with pytest.raises(StateProcessorError, match="version 99"):
@@ -57,6 +69,41 @@ def test_other_operators_are_changed(unreadable: tuple[Path, str], tmp_path: Pat
         assert main([command[0], str(path), str(target), *command[1:]]) == 0, command
         uid = "purchases" if "purchases" in command else "orders"
         assert files(target, uid) == files(path, "orders")
+
+
+def test_files_of_the_heap_are_copied_if_a_value_is_not_readable(tmp_path: Path) -> None:
+    """They have no lengths to step over values: no other format can be made of them."""
+    path, native = with_unknown_class("orders-hashmap-native", POJO, tmp_path / "unknown"), ["--format", "native", "--backend"]
+    for command in (
+        ["rename-uid", "--from", "catalog", "--to", "products"],
+        ["drop-state", "--uid", "catalog", "--state", "pending"],
+        ["rename-uid", "--from", "orders", "--to", "purchases"],
+    ):
+        target = tmp_path / "-".join(command)
+        assert main([command[0], str(path), str(target), *command[1:], *native, "hashmap"]) == 0, command
+        uid = "purchases" if "purchases" in command else "orders"
+        assert contents(target, uid) == contents(path, "orders")
+    with pytest.raises(StateProcessorError, match="the entries of state 'profile' come first, without lengths"):
+        SavepointWriter.from_existing(path).write(tmp_path / "canonical")
+
+
+def test_full_checkpoints_of_rocksdb_are_not_files_of_the_heap(tmp_path: Path) -> None:
+    """Their handles have the same class, and their blocks are canonical."""
+    shutil.copytree(ORDERS_PATH, tmp_path / "full")
+    file = tmp_path / "full" / "_metadata"
+    metadata = read_metadata(file.read_bytes())
+
+    def full(subtask: OperatorSubtaskState) -> OperatorSubtaskState:
+        keyed = subtask.managed_keyed
+        return replace(subtask, managed_keyed=replace(keyed, code=KEY_GROUPS)) if keyed else subtask
+
+    operators = tuple(replace(o, subtasks=tuple(map(full, o.subtasks))) for o in metadata.operators)
+    file.write_bytes(write_metadata(replace(metadata, operators=operators)))
+    writer = SavepointWriter.from_existing(tmp_path / "full").change_operator_identifier("catalog", "products")
+    summary = writer.write(tmp_path / "heap", format="native", backend="hashmap")
+    assert {o.uid: o.carried for o in summary.operators if o.size_in_bytes} == {"orders": False, "products": True}
+    tables = [sp.arrow.read_state(path, "orders", "total").read_all().sort_by("key") for path in (ORDERS_PATH, tmp_path / "heap")]
+    assert tables[0] == tables[1]
 
 
 def test_headers_of_other_operators_are_not_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

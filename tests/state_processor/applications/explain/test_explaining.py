@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -15,6 +16,7 @@ from state_processor.cli import main
 from state_processor.serializers.errors import OptionError
 from state_processor.types.answers import Answer
 from tests.state_processor.samples import ORDERS_PATH
+from tests.unknown_serializers import STRING, with_unknown_class
 
 T = sp.Types
 UID_HASH = sp.OperatorIdentifier.for_uid("totals").uid_hash
@@ -244,3 +246,14 @@ def test_a_serializer_of_a_field_that_flink_can_not_read(tmp_path: Path, field: 
     causes = sp.explain(old, error=trace("java.lang.IllegalStateException: field serializer snapshots should be present.")).causes
     assert [cause.kind for cause in causes] == kinds
     assert {cause.certainty for cause in causes} <= {Certainty.POSSIBLE}
+
+
+def test_serializers_that_are_not_known_are_not_damage(tmp_path: Path) -> None:
+    """The serializer of keys is not known, so that no state can be named: the operator goes as a whole, if Flink fails on it."""
+    path = with_unknown_class("orders-rocksdb-canonical", STRING, tmp_path / "unknown")
+    explanation = sp.explain(path)
+    assert Kind.FILE_DAMAGED not in [cause.kind for cause in explanation.causes]
+    assert any(re.match(r"not checked: operator 'orders', subtask 0, .* is unknown", line) for line in explanation.checked)
+    text = str(explanation)
+    assert "OUT --uid orders\n" in text
+    assert "--state ''" not in text
