@@ -1,4 +1,4 @@
-"""Copies of fixtures in which a class of serializer snapshots is unknown."""
+"""Copies of fixtures with an unknown class of serializer snapshots."""
 
 from __future__ import annotations
 

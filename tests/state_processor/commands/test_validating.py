@@ -44,14 +44,14 @@ def all_said(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tupl
 
 
 def validate(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, list[str]]:
-    """What it says of files and values, not where the snapshot can be restored."""
+    """Run the command, and return its lines about files and values; lines about releases and backends are left out."""
     code, lines = all_said(capsys, *arguments)
     return code, [line for line in lines if not line.startswith(('{"finding": "restoring"', *RESTORING))]
 
 
 @pytest.mark.parametrize("class_name", [LONG, POJO])
 def test_classes_that_are_not_known_are_not_damage(class_name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Also inside of values, which are listed as not checked."""
+    """Also inside of values. The line of unchecked states names them."""
     path = with_unknown_class("orders-rocksdb-canonical", class_name, tmp_path / "unknown")
     code, lines = all_said(capsys, path)
     (unchecked,) = (line for line in lines if line.startswith("Not checked, since code of the job or of connectors reads it: "))

@@ -72,7 +72,7 @@ def test_other_operators_are_changed(unreadable: tuple[Path, str], tmp_path: Pat
 
 
 def test_files_of_the_heap_are_copied_if_a_value_is_not_readable(tmp_path: Path) -> None:
-    """They have no lengths to step over values: no other format can be made of them."""
+    """Values there lack lengths to step over: only their own format keeps them."""
     path, native = with_unknown_class("orders-hashmap-native", POJO, tmp_path / "unknown"), ["--format", "native", "--backend"]
     for command in (
         ["rename-uid", "--from", "catalog", "--to", "products"],
