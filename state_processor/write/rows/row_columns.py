@@ -220,8 +220,18 @@ class KeyedRows:
         return {n: n for n in names}
 
     def key_type(self) -> TypeSerializer:
-        """Return the type that the column of the key was read with, or suggests."""
-        return field_type(self.schema.field(self.key), f"column {self.key!r}")
+        """Return the type that the column of the key was read with, or suggests.
+
+        Structs of one field are refused: they are rows for Flink, and most jobs are keyed by the field.
+        """
+        column = self.schema.field(self.key)
+        key = field_type(column, f"column {self.key!r}")
+        if read_type(column) is None and pa.types.is_struct(column.type) and column.type.num_fields == 1:
+            raise InvalidRowError(
+                f"column {self.key!r} is a struct of the field {column.type.field(0).name!r} alone, and Flink's type of such "
+                f"keys is {key}: select the field for a job that is keyed by it, or name the type by {spelled('key_type')}"
+            )
+        return key
 
     def value_types(self) -> dict[str, tuple[str, StateSpec]]:
         """Return the states that all columns but the key suggest, by column, if states are not named.

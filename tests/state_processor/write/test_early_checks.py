@@ -51,6 +51,10 @@ REFUSED: dict[str, tuple[Call, str]] = {
         keyed("SELECT named_struct('id', 1) AS key, 1L AS total", key_type=T.POJO("com.acme.Key", {"id": T.INT()})),
         r"operator new: keys of type POJO<com.acme.Key>: the hashCode of POJO<com.acme.Key> is code of its class.*key_hash=",
     ),
+    "a struct of one field as key": (
+        keyed("SELECT struct('a' AS id) AS key, 1L AS total"),
+        r"operator new: column 'key' is a struct of the field 'id' alone, .*ROW<id:STRING>: select the field .*by key_type",
+    ),
     "case of two columns": (
         keyed("SELECT 'a' AS key, 1L AS total, 2L AS Total"),
         r"operator new: the columns 'total' and 'Total' differ in case only.*spark.sql.caseSensitive",
