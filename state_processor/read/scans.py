@@ -148,10 +148,10 @@ class StateScan:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the read leaves out: states of windows that a row for each key does not have."""
+        """States of windows that a row for each key does not have, and the times of a regional checkpoint."""
         with entered(Door.FUNCTIONS):
             note = StatesToRead.find(self.stored, self.source.state, self.source.kind).note
-        return (note,) if note else ()
+        return tuple(filter(None, (note, self.stored.mixed_times)))
 
     @property
     def key_type(self) -> pa.DataType | None:

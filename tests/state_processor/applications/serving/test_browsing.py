@@ -162,6 +162,9 @@ def test_answers_have_the_notes_of_their_rows(tmp_path: Path) -> None:
     with Web(str(job)) as web:
         (note,) = ask(web, "differences", other=str(first), uid="orders")["notes"]
         assert note.startswith(f"checkpoint 2 in {mixed} mixes several times")
+        assert ask(web, "rows", uid="orders", state="total")["notes"] == [note]
+        assert ask(web, "rows", uid="catalog", state="discounts")["notes"] == []
+    assert sp.arrow.read_state(mixed, "orders", "total").notes == (note,)
 
 
 @pytest.mark.parametrize(
