@@ -78,6 +78,12 @@ def test_the_installation_without_spark_is_small(packages: tuple[Path, Path], tm
     assert done.stdout == "50\n"
 
 
+def test_the_matrix_has_the_declared_pythons() -> None:
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["classifiers"]
+    assert tuple(c.rpartition(" ")[2] for c in classifiers if re.search(r":: 3\.\d+$", c)) == PYTHONS
+    assert f"| Python | {PYTHONS[0]} to {PYTHONS[-1]};" in (ROOT / "README.md").read_text("utf-8")
+
+
 def test_every_extra_that_a_message_names_is_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
