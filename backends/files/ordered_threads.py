@@ -11,6 +11,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from itertools import islice
 from threading import Condition
@@ -110,8 +111,9 @@ def _read_in_order(
             yield from read(part)
         return
     reading = _Reading(read, parts, count * _BUFFER_BYTES)
-    running = reading.start(count)
+    running: list[threading.Thread] = []
     try:
+        reading.start(count, running)
         for number, _ in enumerate(watched(parts)):
             yield from reading.results(number)
     except GeneratorExit:
@@ -120,6 +122,7 @@ def _read_in_order(
         raise
     except BaseException:
         reading.cancel()
+        reading.unlock()
         _wait_for(running)
         raise
     _wait_for(running)
@@ -153,7 +156,8 @@ def read_all(
 
 def _wait_for(running: Iterable[threading.Thread]) -> None:
     for thread in running:
-        thread.join()
+        with suppress(RuntimeError):  # an interrupt came before it started: it ends at once
+            thread.join()
 
 
 class _Reading(Generic[_Item, _Result]):
@@ -178,23 +182,19 @@ class _Reading(Generic[_Item, _Result]):
         self._is_cancelled = False
         self._caller = threading.current_thread()
 
-    def start(self, count: int) -> list[threading.Thread]:
-        """Start threads. A process that can't start them reads in the thread of the caller."""
-        running: list[threading.Thread] = []
+    def start(self, count: int, running: list[threading.Thread]) -> None:
+        """Start threads, and add them to ``running``. A process that can't start them reads in the thread of the caller."""
         try:
             for _ in range(count):
                 context = copy_context()
                 context.run(_is_inside.set, True)
                 thread = threading.Thread(target=context.run, args=(self._work,), name="state-processor-read")
+                running.append(thread)  # before it starts: an interrupt may come in between
                 thread.start()
-                running.append(thread)
         except RuntimeError:
+            running.pop()
             if not running:
                 self._process = 0
-        except BaseException:
-            self.cancel()
-            raise
-        return running
 
     def results(self, number: int) -> Iterator[_Result]:
         """Yield the results of a part, and raise its error."""
@@ -215,6 +215,12 @@ class _Reading(Generic[_Item, _Result]):
         if self._process == os.getpid() and self._changed.acquire(blocking=False):
             self._notify()
             self._changed.release()
+
+    def unlock(self) -> None:
+        """Release the lock: an interrupt may come between the call that takes it and the code that releases it."""
+        with suppress(RuntimeError):  # this thread does not have it any more
+            while True:
+                self._changed.release()
 
     def _notify(self) -> None:
         """Wake all threads, but not inside another notification: :class:`Condition` would release a thread twice, and fail."""

@@ -89,7 +89,7 @@ FAILING = st.dictionaries(st.integers(0, 11), st.integers(0, 6), max_size=2)
 
 
 @settings(deadline=None)
-@given(SIZES, FAILING, st.integers(1, 5), st.none() | st.integers(0, 30), st.sampled_from(["close", "drop", "collect"]))
+@given(SIZES, FAILING, st.integers(1, 5), st.none() | st.integers(0, 30), st.sampled_from(["close", "drop", "collect", "throw"]))
 def test_order_errors_and_cancellation(
     sizes: list[int], failing: dict[int, int], threads: int, stop: int | None, way: str
 ) -> None:
@@ -105,6 +105,10 @@ def test_order_errors_and_cancellation(
         assert "read" in [frame.name for frame in traceback.extract_tb(error.__traceback__)]
     if way == "close":
         reading.close()
+    elif way == "throw":
+        with pytest.raises(KeyboardInterrupt):
+            reading.throw(KeyboardInterrupt())
+        assert not readers()
     elif way == "collect":
         cycle: list[object] = [reading]
         cycle.append(cycle)
@@ -271,6 +275,58 @@ def reading():
 def test_the_end_of_a_process(program: str, output: str) -> None:
     run = subprocess.run([sys.executable, "-c", PROGRAM + program], capture_output=True, text=True, timeout=240, check=False)
     assert (run.returncode, run.stdout.strip(), run.stderr) == (0, output, "")
+
+
+def test_an_interrupt_inside_the_lock_releases_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(threading.Condition):
+        def __enter__(self) -> bool:
+            super().__enter__()
+            if threading.current_thread() is threading.main_thread():
+                raise KeyboardInterrupt
+            return True
+
+    monkeypatch.setattr(ordered_threads, "Condition", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        list(in_order(Parts([3, 50, 50]).read, range(3), 2))
+    assert not readers()
+
+
+INTERRUPTS = """
+import random, signal
+rng = random.Random({seed})
+for _ in range(40):
+    place, started = (rng.randrange(20), rng.randrange(10)), []
+
+    def read(part):
+        started.append(part)
+        for number in range(10):
+            if (part, number) == place:
+                os.kill(os.getpid(), signal.SIGINT)
+            yield Result(10 * part + number)
+
+    numbers = []
+    try:
+        for number in ordered_threads.in_order(read, range(20), 3):
+            numbers.append(number)
+        print("read to the end")
+    except KeyboardInterrupt:
+        pass
+    for thread in threading.enumerate():
+        if thread.name == "state-processor-read":
+            thread.join(60)  # an interrupt of the code between two results closes the read, which does not wait
+            if thread.is_alive():
+                print(place, thread)
+    if numbers != list(range(len(numbers))) or len(started) != len(set(started)):
+        print(place, numbers, started)
+print("done")
+"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_interrupts_at_random_places_end_the_threads(seed: int) -> None:
+    program = PROGRAM + INTERRUPTS.format(seed=seed)
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=False)
+    assert (run.returncode, run.stdout.strip(), run.stderr) == (0, "done", "")
 
 
 @pytest.mark.parametrize("case", ["orders-hashmap-canonical", "orders-rocksdb-incremental", "orders-hashmap-native"])
