@@ -79,13 +79,16 @@ _WINDOW = {"start": 0, "end": 10}
 _IN_WINDOW = state("s", "VALUE", "LONG", [{"key": "a", "namespace": _WINDOW, "value": 7}], namespace_type="TIME_WINDOW")
 _KEY = {"a": 1, "b": "x"}
 _CHILD = {"a": 1, "b": "x"}
-_PETS = tuple(
-    {
-        "pipeline.registered-pojo-types": ";".join(f"{PACKAGE}.{name}" for name in names),
-        "pipeline.serialization-config": "[" + ", ".join(f"{PACKAGE}.{name}: {{type: pojo}}" for name in names) + "]",
-    }
-    for names in (("Cat", "Fish"), ("Fish", "Cat"))
-)
+
+
+def _registered(*names: str) -> dict[str, str]:
+    """Return the settings of Flink 1 and of Flink 2 that register subclasses of POJOs."""
+    classes = [f"{PACKAGE}.{name}" for name in names]
+    kinds = ", ".join(f"{name}: {{type: pojo}}" for name in classes)
+    return {"pipeline.registered-pojo-types": ";".join(classes), "pipeline.serialization-config": f"[{kinds}]"}
+
+
+_PETS = _registered("Cat", "Fish")
 _SIZE, _MIDDLE = f"ENUM<{PACKAGE}.Size>", f"ENUM<{PACKAGE}.Middle>"
 _ROW = {"kind": "+I", "fields": [1, "x"]}
 
@@ -130,12 +133,14 @@ CHANGE_PAIRS = (
     Pair("fields become wider numbers", *_stay(_pojo("Small"), {"a": 1.5, "b": 2})),
     Pair("fields exchange their types", *_stay(_pojo("Text"), {"a": "5", "b": 6})),
     Pair(
-        "registered subclasses change places", *_stay(_pojo("Pet"), {"@class": f"{PACKAGE}.Fish", "a": 1, "c": 3}), settings=_PETS
+        "registered subclasses change places",
+        *_stay(_pojo("Pet"), {"@class": f"{PACKAGE}.Fish", "a": 1, "c": 3}),
+        settings=(_PETS, _registered("Fish", "Cat")),
     ),
     Pair(
         "registered subclasses stay",
         *_stay(_pojo("Pet"), {"@class": f"{PACKAGE}.Fish", "a": 1, "c": 3}),
-        settings=(_PETS[0], _PETS[0]),
+        settings=(_PETS, _PETS),
     ),
     Pair("a float becomes a double", *_change("FLOAT", "DOUBLE", 1.5)),
     Pair("a long becomes an int", *_change("LONG", "INT", 7)),
