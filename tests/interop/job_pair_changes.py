@@ -93,7 +93,7 @@ _SIZE, _MIDDLE = f"ENUM<{PACKAGE}.Size>", f"ENUM<{PACKAGE}.Middle>"
 _ROW = {"kind": "+I", "fields": [1, "x"]}
 
 CHANGE_PAIRS = (
-    Pair("an operator takes the uid of another", operator(_SUM), (*operator(_NAME), *operator(_SUM, uid="new"))),
+    Pair("an operator takes the uid of another", operator(_SUM), (*operator(_NAME), *operator(_SUM, uid="new")), loses=True),
     Pair("an operator is split", operator(_SUM, _NAME), (*operator(_SUM), *operator(_NAME, uid="new")), loses=True),
     Pair("two operators become one", (*operator(_SUM), *operator(_NAME, uid="p")), operator(_SUM, _NAME)),
     Pair(
@@ -106,6 +106,7 @@ CHANGE_PAIRS = (
         "three operators change places",
         (_at("a", _SUM), _at("b", _NAME), _at("c", _COUNT)),
         (_at("b", _SUM), _at("c", _NAME), _at("a", _COUNT)),
+        loses=True,
     ),
     Pair(
         "three operators without uids change places",
