@@ -34,7 +34,7 @@ class PojoContents:
         if not any(isinstance(part, PojoCodec) for part in walk(type_)):
             return
         column = column.drop_null()
-        if isinstance(type_, PojoCodec) and pa.types.is_struct(column.type):
+        if isinstance(type_, PojoCodec) and _is_pojo_column(type_, column.type):
             self._scan_pojo(type_, column)
             return
         parts = _parts(column)
@@ -60,6 +60,14 @@ class PojoContents:
                         self.nulls[name, pojo_field.name] += values.null_count
                 else:
                     self.scan(pojo_field.serializer, values)
+
+
+def _is_pojo_column(pojo: PojoCodec[Any], kind: pa.DataType) -> bool:
+    """Return whether a column has the fields of a POJO: values inside of others, such as partial matches, have other columns."""
+    if not pa.types.is_struct(kind):
+        return False
+    names = {places.get(field.name, field.name) for _, fields, places in pojo.class_columns for field in fields}
+    return names <= {kind.field(number).name for number in range(kind.num_fields)}
 
 
 def _parts(column: pa.Array) -> list[pa.Array]:

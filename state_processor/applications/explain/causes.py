@@ -58,8 +58,14 @@ _SENTENCES: Final[Mapping[Kind, str]] = {
     Kind.STATE_API: "The job uses the other state API: synchronous and asynchronous keyed state have other formats.",
     Kind.CHANGELOG: "The snapshot has a changelog, and the job lacks the storage of changelogs {name}.",
     Kind.IN_FLIGHT: "The unaligned checkpoint has records in flight, and the graph of the job or its parallelism changed.",
+    Kind.FINISHED_TASKS: "A chain of the new job has operators that had finished in the snapshot, and others: Flink refuses it.",
+    Kind.CHECKPOINT: "A checkpoint of the running job was not completed: the snapshot that the job restored is not the cause.",
+    Kind.OTHER_JOB: "No operator of the snapshot is in the new job: it is the snapshot of another job, or all uids changed.",
+    Kind.NO_BACKEND: "The state backend {name} is not on the class path of this Flink.",
+    Kind.FIELD_TYPE: "{Field} of {state} changed{change}: Flink does not convert fields of POJOs.",
+    Kind.NO_KEY: "The code of the job uses keyed state where no key is set, such as in open.",
     Kind.KEY_GROUPS: "A key belongs to another key group than its records: the hashCode of the key is not stable, or it changed.",
-    Kind.CONNECTOR: "The version of a connector changed: it does not read the state that another version wrote.",
+    Kind.CONNECTOR: "A source or sink was replaced, or its version changed: it does not read the state of the former one.",
     Kind.TRANSACTION: "A transaction of a sink, which the snapshot names, has expired or was aborted at the broker.",
     Kind.STORAGE: "Flink has no access to the storage: a file system plug-in, credentials or rights are missing.",
     Kind.DISK: "The disk of a task manager is full.",
@@ -78,8 +84,14 @@ _ADVICE: Final[Mapping[Kind, str]] = {
     Kind.FILE_DAMAGED: "Copy the file from its origin again, or restore an older snapshot.",
     Kind.CHANGELOG: "Add the jar of the changelog storage (flink-dstl-dfs) to lib, and set state.changelog.storage.",
     Kind.IN_FLIGHT: "Restore with the graph and the parallelism of the old job, take a savepoint, and restore that savepoint.",
+    Kind.FINISHED_TASKS: "Put the new operators into a chain of their own (startNewChain), after the finished ones.",
+    Kind.CHECKPOINT: "Large state needs a file system as checkpoint storage. A checkpoint that expires needs a longer "
+    "execution.checkpointing.timeout, or unaligned checkpoints. The snapshot need not change.",
+    Kind.OTHER_JOB: "Check the path: state-processor list shows snapshots, and inspect the operators of one.",
+    Kind.NO_BACKEND: "Name a backend that this Flink has, or add its jar to lib. The snapshot need not change.",
+    Kind.NO_KEY: "Read the state in processElement or onTimer. The snapshot need not change.",
     Kind.KEY_GROUPS: "Give the class of the keys hashCode and equals that depend on its values alone, as in the old job.",
-    Kind.CONNECTOR: "Use the version of the connector that wrote the state, or a later one.",
+    Kind.CONNECTOR: "Use the connector that wrote the state, or a later version. Give another connector another uid.",
     Kind.TRANSACTION: "state-processor sink-state shows the transactions; change-sink removes them. Their records are lost.",
     Kind.STORAGE: "Install the plug-in of the file system and check credentials and rights. The snapshot need not change.",
     Kind.DISK: "Free space in io.tmp.dirs, or use larger disks. The snapshot need not change.",
@@ -142,6 +154,7 @@ def advice_of(kind: Kind) -> str:
 
 _OF_OPERATOR: Final = (Kind.KEY_TYPE, Kind.OPERATORS_SWAPPED, Kind.UNMAPPED_OPERATOR, Kind.MAX_PARALLELISM, Kind.PARALLELISM)
 _WITHOUT_FIELD: Final = (*_OF_OPERATOR, Kind.WINDOW_TYPE, Kind.QUERY, Kind.TTL)
+_OF_KINDS: Final = (Kind.STATE_KIND, Kind.STATE_MODE)
 _OF_BYTES: Final = (Kind.CLASS_MISSING, Kind.SERIAL_VERSION, Kind.CONNECTOR, Kind.PATTERN)
 _OF_DESCRIPTION: Final = (
     *(Kind.UNMAPPED_OPERATOR, Kind.VALUE_TYPE, Kind.KEY_TYPE, Kind.MAP_KEY_TYPE, Kind.STATE_KIND, Kind.STATE_MODE, Kind.TTL),
@@ -211,7 +224,7 @@ def _sides(finding: Finding, kind: Kind, facts: Mapping[str, str]) -> tuple[str,
         return (old_operator.backend or "" if old_operator is not None else ""), facts.get("required", "")
     if state is None or new is None:
         return facts.get("written", ""), facts.get("required", "")
-    if kind in (Kind.STATE_KIND, Kind.STATE_MODE):
+    if kind in _OF_KINDS:
         return state.kind, new.kind
     if kind is Kind.TTL:
         return tuple("time-to-live" if signature.ttl else "no time-to-live" for signature in (state, new))  # type: ignore[return-value]
@@ -243,7 +256,7 @@ def of_sighting(
         cause = Cause.WINDOWS if kind in _OF_BYTES and state is None else _CAUSES.get(kind, Cause.TYPE)  # the whole operator
         verdict = StateVerdict("" if state is None else state.name, Outcome.REFUSED, cause=cause, part=part)
         lines = scene.remedies(verdict, operator, state, _sized(kind, sighting.facts.get("after", "")))
-    written = "" if state is None else state.type_text(part or VALUE) or ""
+    written = "" if state is None else state.kind if kind in _OF_KINDS else state.type_text(part or VALUE) or ""
     facts = dict(sighting.facts)
     sides = (written or facts.get("old") or facts.get("before", ""), facts.get("new") or facts.get("after", ""))
     facts = {"written": sides[0], "required": sides[1]} | facts

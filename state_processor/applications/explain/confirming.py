@@ -53,6 +53,8 @@ def problem_kind(problem: StateProcessorError) -> Kind:
     text = str(problem)
     if "not a _metadata file" in text:
         return Kind.NOT_A_SNAPSHOT
+    if "cannot be read" in text:
+        return Kind.STORAGE
     if isinstance(problem, NotASnapshotError | MissingFileError):
         return Kind.NOT_FOUND
     return Kind.NEWER_FORMAT if isinstance(problem, UnsupportedFormatError) else Kind.METADATA_DAMAGED
@@ -64,7 +66,8 @@ def of_problem(scene: Scene, sighting: Sighting | None = None) -> FailureCause:
     kind = problem_kind(scene.problem)
     facts = {} if sighting is None else dict(sighting.facts)
     message = "" if sighting is None else sighting.message
-    return make(kind, Certainty.CONFIRMED, {"path": scene.source} | facts, evidence=[str(scene.problem)], message=message)
+    certainty = Certainty.POSSIBLE if kind is Kind.STORAGE else Certainty.CONFIRMED  # this machine may have other rights
+    return make(kind, certainty, {"path": scene.source} | facts, evidence=[str(scene.problem)], message=message)
 
 
 def of_opening(sighting: Sighting, scene: Scene) -> Sequence[FailureCause]:
@@ -97,8 +100,13 @@ def of_files(sighting: Sighting, scene: Scene) -> Sequence[FailureCause]:
     names = {(stream.path or "").rpartition("/")[2] for stream in streams}
     if path and path.rpartition("/")[2] not in names:
         return []
-    evidence = ["all files of the snapshot are there, and their checksums are right"]
-    advice = "The file is there now: start the job again. If it fails again, look at the disks of the task managers."
+    headers = [(o, s) for o in scene.operators(sighting) for s in (o.states or {}).values() if _class_of(sighting) in _names(s)]
+    if headers:
+        evidence = [f"the header of state {s.name!r} of operator {o.label} has this name, which no class has" for o, s in headers]
+        return [of_sighting(sighting, scene, Certainty.CONFIRMED, evidence=evidence)]
+    evidence = ["all files of the snapshot are there, and checksums are right; files of the heap backend have no checksums"]
+    again = "The file is there now: start the job again. If it fails again, look at the disks of the task managers."
+    advice = None if sighting.kind is Kind.FILE_DAMAGED and not path else again
     return [of_sighting(sighting, scene, Certainty.POSSIBLE, evidence=evidence, advice=advice)]
 
 
@@ -144,6 +152,7 @@ _FAMILIES: Final[Mapping[Kind, frozenset[Kind]]] = {
     Kind.WINDOW_TYPE: frozenset({Kind.WINDOW_TYPE, Kind.QUERY}),
     Kind.STATE_KIND: frozenset({Kind.STATE_KIND, Kind.QUERY}),
     Kind.OPERATOR_STATE_TYPE: frozenset({Kind.OPERATOR_STATE_TYPE, Kind.ENUM_CONSTANT}),
+    Kind.FIELD_TYPE: frozenset({Kind.VALUE_TYPE, Kind.OPERATOR_STATE_TYPE, Kind.BROADCAST_TYPE}),
 }
 """The kinds of mismatches that may be behind a message. Others have a kind of their own."""
 _MODES: Final = {"SPLIT_DISTRIBUTE": kinds.OPERATOR_LIST, "UNION": kinds.UNION_LIST, "BROADCAST": kinds.BROADCAST}
@@ -151,7 +160,7 @@ _PARTS: Final = {Kind.KEY_TYPE: KEY, Kind.WINDOW_TYPE: NAMESPACE, Kind.MAP_KEY_T
 _NO_OPERATOR: Final = frozenset(
     {
         *(Kind.CHANGELOG, Kind.TRANSACTION, Kind.STORAGE, Kind.DISK, Kind.MEMORY, Kind.NATIVE_LIBRARY),
-        *(Kind.OLDER_FORMAT, Kind.KEY_GROUPS, Kind.CONNECTOR),
+        *(Kind.OLDER_FORMAT, Kind.KEY_GROUPS, Kind.CONNECTOR, Kind.CHECKPOINT, Kind.NO_KEY, Kind.NO_BACKEND),
     }
 )
 """Kinds that the snapshot can't confirm."""
@@ -185,10 +194,20 @@ def confirm(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
         flights = [f for f in scene.findings if f.kind is Kind.IN_FLIGHT]
         evidence = [f.verdict.reason for f in flights]
         yield of_sighting(sighting, scene, Certainty.CONFIRMED if flights else Certainty.TRACE, evidence=evidence)
+    elif kind is Kind.FINISHED_TASKS:
+        yield from _of_finished(sighting, scene)
     elif kind in (Kind.CLASS_MISSING, Kind.SERIAL_VERSION) and "name" in sighting.facts:
         yield from _of_class(sighting, scene)
     else:
         yield from _of_types(sighting, scene)
+
+
+def _of_finished(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
+    assert scene.snapshot is not None
+    names = [operator.label for operator in scene.snapshot.metadata.operators if operator.fully_finished]
+    if not names:
+        raise Contradiction("no operator of the snapshot had finished")
+    yield of_sighting(sighting, scene, Certainty.CONFIRMED, evidence=[f"these operators had finished: {', '.join(names)}"])
 
 
 def _checked(causes: Sequence[FailureCause], sighting: Sighting, contradiction: str) -> Sequence[FailureCause]:
@@ -388,6 +407,7 @@ _PLACES: Final[Mapping[Kind, Callable[[StateSignature, Sighting], bool]]] = {
     Kind.TTL: _living,
     Kind.POJO_TO_KRYO: lambda state, sighting: _has_pojo(state, sighting) and not state.is_timer,
     Kind.FIELD_NULL: _has_field,
+    Kind.FIELD_TYPE: _has_field,
     Kind.ENUM_CONSTANT: _has_enum_or_class,
     Kind.KRYO_CLASS: lambda state, _: not state.is_timer and any(kryo_classes(state)),
     Kind.KRYO_VERSION: lambda state, _: any(kryo_classes(state)),
@@ -404,15 +424,30 @@ _PLACES: Final[Mapping[Kind, Callable[[StateSignature, Sighting], bool]]] = {
 """Which states of a snapshot a message may be about."""
 
 
+def _class_of(sighting: Sighting) -> str:
+    return sighting.facts.get("name", "").replace("/", ".")
+
+
+def _names(state: StateSignature) -> Iterator[str]:
+    """Yield the Java classes that the serializer snapshots of a state name."""
+    yield from class_names(state)
+    yield from state.unread
+    parts = [*state.snapshots.values()]
+    while parts:
+        part = parts.pop()
+        yield part.class_name
+        parts += [child for _, child in part.named_children]
+
+
 def _of_class(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
     """Yield the causes about a class that a message names: where the snapshot has it."""
-    name = sighting.facts["name"].replace("/", ".")
+    name = _class_of(sighting)
     hashes = {operator.uid_hash for operator in scene.operators(sighting)}
     typed = [
         (operator, state)
         for operator in (scene.old.operators if scene.old is not None else ())
         for state in (operator.states or {}).values()
-        if operator.uid_hash in hashes and (name in class_names(state) or name in state.unread)
+        if operator.uid_hash in hashes and name in _names(state)
     ]
     mismatches = [f for f in scene.findings if f.is_bad and f.state is not None and (f.operator, f.state) in typed]
     if mismatches:

@@ -9,13 +9,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Final, Unpack
 
-from state_processor.applications.explain.causes import of_findings
+from state_processor.applications.explain.causes import make, of_findings
 from state_processor.applications.explain.confirming import Contradiction, confirm, of_problem
 from state_processor.applications.explain.explanation import Explanation, FailureCause
 from state_processor.applications.explain.kinds import Certainty, Kind
 from state_processor.applications.explain.rules import Sighting, sightings
 from state_processor.applications.explain.scene import Finding, Scene, open_scene
 from state_processor.applications.explain.traces import Log, read_log
+from state_processor.applications.jobs.repair_steps import command_name
 from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.signature import JobSignature
 from state_processor.applications.jobs.verdicts import Cause, Outcome
@@ -98,6 +99,7 @@ def explain(
     if scene.problem is not None and not causes:
         causes.append(of_problem(scene))
     causes += _of_mismatches(scene, causes, symptom, has_trace=bool(seen))
+    causes[:0] = _of_another_job(scene, causes)
     throwables = {str(throwable) for sighting in seen for throwable in sighting.trace.throwables}
     roots = dict.fromkeys(str(trace.throwables[-1]) for trace in log.traces)
     unexplained = [root for root in roots if root not in throwables]
@@ -159,6 +161,14 @@ def _of_mismatches(scene: Scene, causes: Sequence[FailureCause], symptom: str, *
         if not has_trace or not is_told:
             mismatches.append(cause)
     yield from sorted(mismatches, key=lambda cause: -_fit(cause, symptom))
+
+
+def _of_another_job(scene: Scene, causes: Sequence[FailureCause]) -> Iterator[FailureCause]:
+    """Yield the cause that the snapshot is of another job: none of its operators is in the new one, by their ids or states."""
+    unmapped = [cause for cause in causes if cause.kind is Kind.UNMAPPED_OPERATOR]
+    renamed = [cause for cause in unmapped if any(command_name(repair.command) == "rename-uid" for repair in cause.repairs)]
+    if scene.is_of_another_job and len(renamed) < len(unmapped):
+        yield make(Kind.OTHER_JOB, Certainty.CONFIRMED, {}, message=unmapped[0].message)
 
 
 def _is_possible(finding: Finding) -> bool:

@@ -108,6 +108,7 @@ RULES: Final = (
         r"No channel rescaler found|Incompatible subtask mappings|Invalid (?:input|output) channel state",
         "runtime.checkpoint.StateAssignmentOperation",
     ),
+    _rule(Kind.FINISHED_TASKS, r"contain mixed operator finished state", "runtime.checkpoint.VertexFinishedStateChecker"),
     # types of keyed state
     _rule(
         Kind.KEY_TYPE,
@@ -195,6 +196,12 @@ RULES: Final = (
         r"Unable to restore (?:operator|broadcast) state \[(?P<state>.*?)\]\. The previous",
         "runtime.state.OperatorStateRestoreOperation",
     ),
+    _rule(
+        Kind.FIELD_TYPE,
+        r"Can not set (?P<required>[\w.$]+) field (?P<name>[\w$.]+)\.(?P<field>\w+) to (?P<written>(?!null)[\w.$]+)",
+        "java.lang.reflect.Field",
+        frames=r"PojoSerializer",
+    ),
     # classes
     _rule(
         Kind.ENUM_CONSTANT,
@@ -239,7 +246,7 @@ RULES: Final = (
     ),
     _rule(
         Kind.CLASS_MISSING,
-        r"Could not find class '(?P<name>[^']+)' in classpath|Unable to find class: (?P<name2>[\w$.]{2,})",
+        r"Could not find class '(?P<name>[\w$./\[;-]+)' in classpath|Unable to find class: (?P<name2>[\w$.]{2,})",
         "util.InstantiationUtil",
     ),
     _rule(
@@ -248,6 +255,21 @@ RULES: Final = (
         "java.lang.ClassLoader",
         classes=r"ClassNotFoundException|NoClassDefFoundError",
         frames=_RESTORE + r"|SourceCoordinator|Checkpoints|" + _KRYO + r"|typeutils\.|InstantiationUtil",
+    ),
+    _rule(
+        Kind.NO_BACKEND,
+        r"^(?P<name>[\w$.]+)$",
+        "runtime.state.StateBackendLoader",
+        classes=r"ClassNotFoundException",
+        frames=r"StateBackendLoader\.",
+    ),
+    _rule(Kind.FILE_DAMAGED, r"Could not find class '(?P<name>[^']*[^\w$./\[;'-][^']*)'", "util.InstantiationUtil"),
+    _rule(
+        Kind.FILE_DAMAGED,  # no class has such a name
+        r"^(?P<name>.*[^\w$./\[;-].*)$",
+        "java.lang.ClassLoader",
+        classes=r"ClassNotFoundException|NoClassDefFoundError",
+        frames=_RESTORE,
     ),
     _rule(
         Kind.KRYO_VERSION,
@@ -343,7 +365,8 @@ RULES: Final = (
         Kind.FILE_DAMAGED,
         r"block checksum mismatch|[Cc]orruption: |Bad table magic number|file is too short|truncated (?:block|record)|"
         r"Sst file size mismatch|FAILED_TO_UNCOMPRESS|failed to uncompress|invalid stream header|Corrupted stream|Corrupt data|"
-        r"magic number mismatch|Unexpected key-group in restore|corrupted compressed block|bad block contents|encountered EOF",
+        r"magic number mismatch|Unexpected key-group in restore|corrupted compressed block|bad block contents|encountered EOF|"
+        r"Premature EOF from inputStream",
         "org.rocksdb.RocksDB",
     ),
     _rule(
@@ -370,7 +393,8 @@ RULES: Final = (
     _rule(
         Kind.CONNECTOR,
         r"(?:bytes are serialized with|Unrecognized|Unknown|Unsupported|Invalid|not support\w*).{0,40}[vV]ersion|"
-        r"[vV]ersion (?:mismatch|or corrupt)|Corrupt data, conflicting lengths|trailing bytes in enumerator|Version mismatch",
+        r"[vV]ersion (?:mismatch|or corrupt)|Invalid magic number for|Corrupt data, "
+        r"conflicting lengths|trailing bytes in enumerator|Version mismatch",
         "core.io.SimpleVersionedSerializer",
         frames=r"SimpleVersioned|SourceCoordinator|SourceOperator|SinkWriter|Committ|EnumState|SplitSerializer|CommittableSerializer|"
         r"StateSerializer\.deserialize|Enumerator",
@@ -386,7 +410,26 @@ RULES: Final = (
         r"Key group -?\d+ is not in|Key Group -?\d+ does not belong to the local range|key group must belong to the backend",
         "runtime.state.KeyGroupRangeOffsets",
     ),
+    # the running job
+    _rule(
+        Kind.CHECKPOINT,
+        r"Size of the state is larger than the maximum permitted memory-backed state|Checkpoint expired before completing|"
+        r"Exceeded checkpoint tolerable failure threshold",
+        "runtime.checkpoint.CheckpointFailureManager",
+    ),
+    _rule(
+        Kind.NO_KEY,
+        r"No key set\. This method should not be called outside of a keyed context",
+        "runtime.state.heap.StateTable",
+    ),
     # the machine
+    _rule(
+        Kind.STORAGE,
+        r"",
+        "runtime.state.filesystem.FsCheckpointStorageAccess",
+        classes=r"IOException|FileAlreadyExists|AccessDenied|FileSystemException|ReadOnlyFileSystem",
+        frames=r"initializeBaseLocationsForCheckpoint",
+    ),
     _rule(
         Kind.STORAGE,
         r"Could not find a file system implementation for scheme '(?P<scheme>[^']+)'|Cannot access file system for checkpoint|"

@@ -73,6 +73,12 @@ class Scene:
         heads = tuple(o for o in operators if o.uid_hash in sighting.tasks and o.has_state)
         return named if sighting.operators else heads or operators
 
+    @property
+    def is_of_another_job(self) -> bool:
+        """Whether no operator of the snapshot is in the new job."""
+        olds = [] if self.old is None else [o for o in self.old.operators if o.has_state]
+        return self.new is not None and bool(olds) and not any(map(self.successor, olds))
+
     def successor(self, operator: OperatorSignature | None) -> OperatorSignature | None:
         """Return the operator of the new job with the id of an operator of the snapshot."""
         if self.new is None or operator is None:

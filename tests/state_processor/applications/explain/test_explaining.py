@@ -257,3 +257,37 @@ def test_serializers_that_are_not_known_are_not_damage(tmp_path: Path) -> None:
     text = str(explanation)
     assert "OUT --uid orders\n" in text
     assert "--state ''" not in text
+
+
+def test_a_class_that_no_class_loader_knows_is_in_a_damaged_header(tmp_path: Path) -> None:
+    path = written(tmp_path / "savepoint", sp.ValueState(sp.Types.LONG()))
+    (file,) = (file for file in Path(path).iterdir() if file.name != "_metadata")
+    content = file.read_bytes()
+    damaged = content.replace(b"LongSerializer$LongSerializerSnapshot", b"LongSerializer;\x05ongSerializerSnapshot")
+    assert damaged != content
+    file.write_bytes(damaged)
+    name = "org.apache.flink.api.common.typeutils.base.LongSerializer;\x05ongSerializerSnapshot"
+    frame = "\n\tat org.apache.flink.runtime.state.heap.HeapRestoreOperation.restore(X)"
+    for error in (f"java.lang.ClassNotFoundException: {text}{frame}" for text in (name, name.replace(".", "/"))):
+        (cause, *_) = sp.explain(path, error=error).causes
+        assert cause.kind is Kind.FILE_DAMAGED
+        assert "class path" not in str(cause.sentence)
+        assert not any(repair.loses_state for repair in cause.repairs)
+
+
+def test_a_snapshot_of_another_job(tmp_path: Path) -> None:
+    state = sp.ValueState(T.LONG())
+    path = written(tmp_path / "orders", state, uid="orders")
+    other = sp.arrow.SavepointWriter.new(128, "1.20")
+    other.with_keyed_state("clicks", [{"key": "a", "users": 1}], key_type=T.STRING(), states={"users": state})
+    other.write(tmp_path / "clicks")
+    assert sp.explain(path, job=tmp_path / "clicks").causes[0].kind is Kind.OTHER_JOB
+    renamed = written(tmp_path / "renamed", state, uid="purchases")
+    assert sp.explain(path, job=renamed).causes[0].kind is Kind.UNMAPPED_OPERATOR
+
+
+def test_storage_that_this_machine_can_not_read_is_not_a_missing_snapshot(tmp_path: Path) -> None:
+    refused = "s3://bucket/savepoint"
+    options = {"endpoint_override": "http://127.0.0.1:9", "access_key": "a", "secret_key": "b", "region": "x"}
+    (cause,) = sp.explain(refused, storage_options=options).causes
+    assert (cause.kind, cause.certainty) == (Kind.STORAGE, Certainty.POSSIBLE)

@@ -15,10 +15,39 @@ _RESTORE = "org.apache.flink.runtime.state.heap.HeapRestoreOperation.restore"
 _KRYO = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializer.deserialize"
 _METADATA = "org.apache.flink.runtime.checkpoint.Checkpoints.loadCheckpointMetadata"
 _COORDINATOR = "org.apache.flink.runtime.source.coordinator.SourceCoordinator.resetToCheckpoint"
+_HEADER = "org.apache.flink.api.common.typeutils.TypeSerializerSnapshot.readVersionedSnapshot"
+_STORAGE = "org.apache.flink.runtime.state.filesystem.FsCheckpointStorageAccess.initializeBaseLocationsForCheckpoint"
+_LOADER = "org.apache.flink.runtime.state.StateBackendLoader.loadStateBackendFromConfig"
 _POJO = "org.apache.flink.api.java.typeutils.runtime.PojoSerializer.createInstance"
 
+TOO_LARGE = "Size of the state is larger than the maximum permitted memory-backed state. Size=10004096, maxSize=5242880."
 MAXIMUM = Kind.MAX_PARALLELISM
 MESSAGES = (
+    (
+        "org.apache.flink.util.FlinkRuntimeException: Can not restore vertex Map(0a) which contain mixed operator finished "
+        "state: [ALL_RUNNING, FULLY_FINISHED]",
+        "",
+        Kind.FINISHED_TASKS,
+    ),
+    (
+        "java.lang.IllegalArgumentException: Can not set java.lang.String field a.Elem.at to java.lang.Integer",
+        "org.apache.flink.api.java.typeutils.runtime.PojoSerializer.deserialize",
+        Kind.FIELD_TYPE,
+    ),
+    ("java.lang.ClassNotFoundException: forst", _LOADER, Kind.NO_BACKEND),
+    ("java.lang.ClassNotFoundException: a.Owner$Snap", _HEADER, Kind.CLASS_MISSING),
+    ("java.lang.ClassNotFoundException: org.apache.fl;/?t53>;7?", _HEADER, Kind.FILE_DAMAGED),
+    ("java.io.IOException: Could not find class 'a.tE_TYPE\x00\x05VALUE' in classpath.", _HEADER, Kind.FILE_DAMAGED),
+    ("java.io.IOException: Premature EOF from inputStream", _RESTORE, Kind.FILE_DAMAGED),
+    ("java.io.IOException: Invalid magic number for PendingSplitsCheckpoint. Expected: DEADBEEF", _COORDINATOR, Kind.CONNECTOR),
+    (f"java.io.IOException: {TOO_LARGE}", "", Kind.CHECKPOINT),
+    ("org.apache.flink.runtime.checkpoint.CheckpointException: Checkpoint expired before completing.", "", Kind.CHECKPOINT),
+    (
+        "java.lang.NullPointerException: No key set. This method should not be called outside of a keyed context.",
+        "",
+        Kind.NO_KEY,
+    ),
+    ("java.nio.file.FileAlreadyExistsException: /data/ck", _STORAGE, Kind.STORAGE),
     (f"{_ILLEGAL}There is no operator for the state {_HASH}", "", Kind.UNMAPPED_OPERATOR),
     (f"{_ILLEGAL}Cannot map savepoint state for operator {_HASH} to the new program, because", "", Kind.UNMAPPED_OPERATOR),
     (
