@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +41,7 @@ def test_memory_is_used_again_when_nothing_refers_to_it() -> None:
         lambda array: pa.Array.from_buffers(pa.int8(), 8, [None, pa.py_buffer(array)]).slice(2).to_numpy(),
     ],
 )
-def test_memory_that_something_refers_to_is_not_used_again(refer) -> None:
+def test_memory_that_something_refers_to_is_not_used_again(refer: Callable[[Any], object]) -> None:
     first = memory.allocate(SIZE)
     place, reference = address(first), refer(first)
     del first

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from state_processor.backends.formats import framing
+from state_processor.serializers.kernel.decode.tables import FOUND, fill_table
 from tests.backends.state_files import END_OF_KEY_GROUP
 
 
@@ -27,8 +28,8 @@ def walk_over(data: bytes, blocks: list[tuple[int, int, int]], wanted: int, pref
         raw = data[base : base + size]
         table = np.empty((rows, framing.ENTRY_FIELDS), dtype=np.int64)
         part = framing.Window(np.frombuffer(raw, dtype=np.uint8), base, np.array(blocks, dtype=np.int64), walk, table)
-        while framing.fill_table(framing._INDEX, part.buffer, part.blocks, walk, table):
-            found += [(raw[a:b], raw[c:d], kg) for a, b, c, d, kg in table[: walk[framing.FOUND]].tolist()]
+        while fill_table(framing._INDEX, part.buffer, part.blocks, walk, table):
+            found += [(raw[a:b], raw[c:d], kg) for a, b, c, d, kg in table[: walk[FOUND]].tolist()]
         status = int(walk[framing.STATUS])
         if status == framing.MORE_INPUT and base + len(raw) < len(data):
             size = max(window, int(walk[framing.NEEDED]))
@@ -94,7 +95,7 @@ def test_a_block_that_runs_into_the_next_is_damage() -> None:
 @pytest.mark.parametrize("window", range(len(TWO_STATES) // 2, len(TWO_STATES) + 1))
 def test_entries_are_counted_without_their_values(window: int) -> None:
     walk = framing.new_walk(0, len(TWO_STATES), 2, 0, 1, 1)
-    counts = []
+    counts: list[int] = []
     while walk[framing.STATUS] != framing.DONE or not counts:
         base = int(walk[framing.POSITION])
         buffer = np.frombuffer(TWO_STATES[base : base + window], dtype=np.uint8)
