@@ -42,6 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*BENCHES, REPORT, []], metavar="|".join((*BENCHES, REPORT)))
     parser.add_argument("--quick", action="store_true", help="repeat less, and measure smaller savepoints")
+    parser.add_argument("--keys", type=int, nargs="+", metavar="MILLIONS", help="scale: stores of so many keys, without Spark")
     parser.add_argument("--resume", action="store_true", help="report: leave out what has been measured")
     options = parser.parse_intermixed_args()
     # imported here: they are modules of this folder
@@ -50,6 +51,11 @@ def main() -> None:
 
     if options.quick:
         effort.make_quick()
+    if options.keys:
+        if options.names != ["scale"]:
+            parser.error("--keys is for scale alone")
+        import_module("many_keys_bench").main(options.keys)
+        return
     names = [name for name in BENCHES if name in options.names] or list(BENCHES)
     if REPORT not in options.names:
         for name in names:
