@@ -196,8 +196,8 @@ class CheckpointSeries:
         """Return the checkpoints after a position, in their order. Without a position, return all checkpoints.
 
         If the checkpoint of the position is gone, the list has the newest one alone: changes between two checkpoints need both.
-        The newest one may be older than the position, in a directory that was restored from a backup. If the checkpoint of the
-        position is there, but lacks files, only a later checkpoint follows.
+        The newest one may be older than the position, in a directory that was restored from a backup. The same applies if the
+        checkpoint of the position is in another directory. If it is in this one and lacks files, only a later checkpoint follows.
         """
         checkpoints = self.whole()
         if position is None:
@@ -209,7 +209,8 @@ class CheckpointSeries:
         if places:
             self._forget()
             checkpoints = self.whole()
-        return [c for c in checkpoints[-1:] if not is_stored or c.is_after(position)]
+        is_here = is_stored and any(info.path == position.path for info in self._found)
+        return [c for c in checkpoints[-1:] if not is_here or c.is_after(position)]
 
 
 def _job(info: SnapshotInfo) -> str:

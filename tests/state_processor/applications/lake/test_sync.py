@@ -443,6 +443,18 @@ def test_a_table_of_an_earlier_version_is_written_again(
     assert "rows written (the version of state-processor was 0.0.9 and is " in capsys.readouterr().out
 
 
+def test_another_directory_with_older_checkpoints(job: Path, tmp_path: Path) -> None:
+    """The checkpoint that the table has is still there, in the directory before."""
+    to, elsewhere = str(tmp_path / "totals.parquet"), tmp_path / "backup" / JOB
+    for directory, number, value in ((elsewhere, 3, 3), (job, 4, 4)):
+        take(directory, number, {"amelia": value})
+    assert sp.sync(job, UID, "total", to) is not None
+    commit = sp.sync(elsewhere, UID, "total", to)
+    assert commit is not None
+    assert (commit.checkpoint_id, content(pq.read_table(to))) == (3, rows(elsewhere / "chk-3"))
+    assert sp.sync(elsewhere, UID, "total", to) is None
+
+
 @pytest.mark.parametrize("kind", ["delta", "iceberg", "parquet"])
 def test_a_directory_that_was_rolled_back(kind: str, job: Path, tmp_path: Path) -> None:
     """The table has rows that no checkpoint has any more: it is written again from the older checkpoint."""
