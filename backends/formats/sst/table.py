@@ -47,6 +47,8 @@ _FIRST_BLOCKS: Final = 1 << 12
 _VERIFIED_AT_ONCE: Final = 4 << 20
 _PARTITIONED_FILTER: Final = b"partitionedfilter."
 _COUNT: Final = b"rocksdb.num.entries"
+_INGESTED: Final = 2
+"""The version of tables that were ingested with a sequence number of their own."""
 _MOST_PROPERTIES: Final = 1 << 20
 _MOST_KEY_BYTES: Final = 256 << 20
 _BINARY, _HASH, _PARTITIONED, _WITH_FIRST_KEY = 0, 1, 2, 3
@@ -188,7 +190,9 @@ class Table:
         stored = self.properties.get(b"rocksdb.external_sst_file.version", b"")
         version = int.from_bytes(stored, "little")
         global_sequence = int.from_bytes(self.properties.get(b"rocksdb.external_sst_file.global_seqno", b""), "little")
-        if version < 2:
+        if version > _INGESTED:
+            raise CorruptSnapshotError(f"{self.where}: it has version {version} of ingested tables; expected 1 or {_INGESTED}")
+        if version < _INGESTED:
             if b"rocksdb.external_sst_file.global_seqno" in self.properties or version != len(stored[:1]):
                 raise CorruptSnapshotError(f"{self.where}: its properties of ingested tables contradict each other")
             return -1
@@ -370,7 +374,9 @@ class Table:
         self._listed(*index, b"", None)  # a list of a part does not see the order of all separators
         first, last = self._listed(*index, b"", self.smallest), self._listed(*index, self.largest, None)
         # The first block has the first key, and only the last block may have a larger separator than the last key
-        if len(first) > 1 or (len(last) > 1 and last.separator(len(last) - 2) > self.largest):
+        if len(first) > 1 or (len(first) and first.separator(0) < self.smallest):
+            raise self.has_other_keys()
+        if len(last) > 1 and last.separator(len(last) - 2) > self.largest:
             raise self.has_other_keys()
         if not len(last) and not self.has_range_deletions:
             raise self.has_other_keys()

@@ -6,9 +6,11 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from state_processor.backends.formats.sst import family_scan
 from state_processor.backends.formats.sst.manifest import Family, Manifest, TableFile, read_manifest, write_manifest
 from state_processor.backends.formats.sst.table import COMPARATOR
 from state_processor.serializers.errors import CorruptSnapshotError
@@ -250,6 +252,27 @@ def test_properties_of_ingested_tables(properties: dict[str, bytes], tmp_path: P
         stores.read_by_kernels(tmp_path, "state")
     with pytest.raises(Exception, match=r"ha(s|ve) global seqno"):
         stores.read_by_rocksdb(tmp_path, "state")
+
+
+def test_a_version_of_ingested_tables_that_does_not_exist(tmp_path: Path) -> None:
+    store(tmp_path, layout=w.Layout(properties={b"rocksdb.external_sst_file.version": b"\3\0\0\0"}))
+    with pytest.raises(CorruptSnapshotError, match="it has version 3 of ingested tables; expected 1 or 2"):
+        stores.read_by_kernels(tmp_path, "state")
+    with pytest.raises(Exception, match="corrupted version 3"):
+        stores.read_by_rocksdb(tmp_path, "state")
+
+
+def test_the_only_separator_is_before_the_first_key(tmp_path: Path) -> None:
+    """The end of the table is the end of a range deletion: the largest key does not tell that the separator is too small."""
+    entries = [w.Entry(b"key-010", 1, w.VALUE, b"value"), w.Entry(b"key-020", 2, w.RANGE_DELETION, b"key-030")]
+
+    def before(listed: list[Item]) -> list[Item]:
+        ((separator, place, first),) = listed
+        return [(b"key-000" + separator[7:], place, first)]
+
+    store(tmp_path, entries, writer=changing("index", before))
+    with patch.multiple(family_scan, _LEAST_SHARE=1, _COMPRESSED=1, _PLAIN=1), pytest.raises(CorruptSnapshotError):
+        stores.read_by_kernels(tmp_path, "state")
 
 
 def test_deceptions_of_all_kinds(tmp_path: Path) -> None:
