@@ -225,7 +225,17 @@ class Followed:
                 problem = problem or reason
         if current is not None:
             return current
+        problem = problem or self._problem_of_newest()
         raise NotASnapshotError(f"{self._directory} does not have a complete snapshot" + (f": {problem}" if problem else ""))
+
+    def _problem_of_newest(self) -> StateProcessorError | None:
+        """Return why the newest snapshot can't be opened, though none is complete: its ``_metadata`` may be damaged."""
+        try:
+            for info in self._seen[:1]:
+                self._opened(info)
+        except StateProcessorError as problem:
+            return problem
+        return None
 
     def _is_stored(self, served: ServedSnapshot) -> bool:
         """Return whether `_metadata` has the same content: a path can get another snapshot with the same time."""

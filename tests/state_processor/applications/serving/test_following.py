@@ -174,6 +174,13 @@ def test_without_a_newer_checkpoint_the_error_is_raised(tmp_path: Path) -> None:
         Followed(tmp_path, {}).ask(read)
 
 
+def test_why_the_only_snapshot_can_not_be_opened(tmp_path: Path) -> None:
+    metadata = write_checkpoint(tmp_path, 1) / "_metadata"
+    metadata.write_bytes(metadata.read_bytes()[:100])
+    with pytest.raises(NotASnapshotError, match=r"does not have a complete snapshot: \S+_metadata, offset \d+: "):
+        Followed(tmp_path, {})
+
+
 def test_directories_without_a_snapshot_and_with_several_jobs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(NotASnapshotError, match="does not have a complete snapshot"):
         Followed(tmp_path, {})
