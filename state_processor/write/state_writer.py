@@ -507,7 +507,7 @@ class StateWriter(OperatorStateWriter):
         max_parallelism
             The number of key groups.
         uid
-            The operator; by default all operators, those of later calls included.
+            The operator; by default all operators, those of later calls included. The last call about an operator counts.
 
         Raises
         ------
