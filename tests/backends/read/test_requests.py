@@ -23,7 +23,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Numbers of reads by file name."""
     counted: Counter[str] = Counter()
 
-    class Watched(storage.LocalFile):
+    class Watched(storage.OpenLocalFile):
         def __init__(self, path: str) -> None:
             super().__init__(path)
             self._name = Path(path).name
@@ -32,7 +32,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
             counted[self._name] += 1
             return super().read(offset, length)
 
-    monkeypatch.setattr(storage, "LocalFile", Watched)
+    monkeypatch.setattr(storage, "OpenLocalFile", Watched)
     return counted
 
 
