@@ -76,11 +76,11 @@ def run(folder: Path, modules: int, conftest: str, *options: str) -> str:
 
 def test_tests_that_hang_fail_and_the_run_goes_on(tmp_path: Path) -> None:
     printed = run(tmp_path, 2, CONFTEST)
-    assert printed.count(">       time.sleep(600)\nE       Failed: Timeout (>10.0s) from pytest-timeout") == 2
-    assert printed.count("Timeout (0:00:40)!") == 2
+    assert printed.count(">       time.sleep(600)\nE       Failed: Timeout (>10.0s) from pytest-timeout") == 2, printed
+    assert printed.count("Timeout (0:00:40)!") == 2, printed
     for number in range(2):
         assert f"crashed while running 'test_{number}.py::test_that_no_signal_ends'" in printed
-    assert "4 failed, 4 passed" in printed
+    assert "4 failed, 4 passed" in printed, printed
 
 
 def test_a_run_that_takes_too_long_ends_and_names_its_tests(tmp_path: Path) -> None:
