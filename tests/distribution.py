@@ -57,6 +57,11 @@ class ModuleScheduling(LoadFileScheduling):
         super().remove_node(node)
         return left[0][1] if left else None
 
+    def _reschedule(self, node: WorkerController) -> None:
+        """Give a process more, but not before it has listed its tests: when two are replaced, the first asks for both."""
+        if node in self.registered_collections:
+            super()._reschedule(node)
+
     def _assign_work_unit(self, node: WorkerController) -> None:
         """Give a process its next module."""
         self.workqueue.move_to_end(self.next_module(node), last=False)

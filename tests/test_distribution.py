@@ -13,8 +13,14 @@ from tests.distribution import ModuleScheduling
 class Given:
     """A scheduler's process, and the modules that it was given."""
 
+    shutting_down = False
+
     def __init__(self) -> None:
         self.modules: list[str] = []
+        self.tests: list[int] = []
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        self.tests += indices
 
 
 def given(modules: list[str], processes: int) -> list[list[str]]:
@@ -43,3 +49,22 @@ def test_a_process_stays_in_its_track_and_takes_long_modules_first(monkeypatch: 
     )
     monkeypatch.setattr(distribution, "SECONDS", {names: 40, bootstrap: 90, deployment: 100, notebooks: 60})
     assert given([basic, names, bootstrap, notebooks, deployment], 2) == [[deployment, notebooks], [bootstrap, names, basic]]
+
+
+def test_a_process_that_has_not_listed_its_tests_gets_none_yet() -> None:
+    scheduler = ModuleScheduling.__new__(ModuleScheduling)
+    first, second = Given(), Given()
+    scheduler._tracks = {}
+    scheduler.log = lambda *_: None  # type: ignore[assignment]
+    modules = [f"tests/test_{name}.py" for name in "abc"]
+    names = [f"{module}::test" for module in modules]
+    scheduler.workqueue = OrderedDict((module, {name: False}) for module, name in zip(modules, names, strict=True))
+    scheduler.collection = names
+    scheduler.numnodes = 1
+    scheduler.registered_collections = {first: names}  # type: ignore[dict-item]
+    scheduler.assigned_work = OrderedDict({first: OrderedDict(), second: OrderedDict()})  # type: ignore[dict-item]
+    scheduler.schedule()
+    assert (first.tests, second.tests) == ([0], [])
+    scheduler.registered_collections[second] = names  # type: ignore[index]
+    scheduler.schedule()
+    assert (first.tests, second.tests) == ([0, 1], [2])
