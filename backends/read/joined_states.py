@@ -39,8 +39,8 @@ class JoinedStatesReader(PlannedReader):
 
     A row has all states of a key. States in a namespace and timers are read by name.
 
-    ``states``: the states by name, as each handle's header registers them. ``plan``: what the read gives. ``note``: what the rows
-    leave out, for the comment of the column ``key``.
+    ``states``: the states by name, as each handle's header registers them. ``plan``: the plan of the read. ``note``: the parts
+    that the rows leave out, for the comment of the column ``key``.
     """
 
     def __init__(

@@ -54,7 +54,7 @@ class KeyedStateReader(PlannedReader):
     """Reads one keyed state of an operator.
 
     ``stored``: the operator that has the state. ``states``: the state as each handle's header registers it; they differ where
-    subtasks met different subclasses of a POJO. ``plan``: what the read gives.
+    subtasks met different subclasses of a POJO. ``plan``: the plan of the read.
     """
 
     def __init__(self, stored: StoredOperator, states: Sequence[KeyedDescription], plan: ReadPlan) -> None:

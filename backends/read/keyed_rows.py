@@ -43,7 +43,7 @@ def read_state(
 
     Columns and fields that the plan does not select are skipped, and keep their rows.
 
-    ``source`` and ``state``: the source, and the state with the types of the plan. ``plan``: what the read gives. ``key_groups``
+    ``source`` and ``state``: the source, and the state with the types of the plan. ``plan``: the plan of the read. ``key_groups``
     and ``keys``: the key groups to read, and the keys in them; ``None`` for all. ``key_bytes``: true to add the serialized key of
     each row, which matches rows of several states. ``between``: a part of the key groups.
     """

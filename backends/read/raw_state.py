@@ -211,7 +211,7 @@ class RawSplit:
 class RawStateReader(PlannedReader):
     """Reads raw state, as rows of ``subtask``, ``key_group`` or ``partition``, and ``value`` (the bytes).
 
-    ``stored``: the operator that has the state. ``kind``: ``RAW_KEYED`` or ``RAW_OPERATOR``. ``plan``: what the read gives: raw
+    ``stored``: the operator that has the state. ``kind``: ``RAW_KEYED`` or ``RAW_OPERATOR``. ``plan``: the plan of the read: raw
     state has columns, and its values are bytes.
     """
 

@@ -123,7 +123,7 @@ def _expiry(options: ReadOptions) -> Expiry | None:
 class PlannedReader(ABC):
     """A reader of state of an operator. After unpickling it can read splits, but not plan them.
 
-    ``stored``: the operator that has the state. ``plan``: what the read gives.
+    ``stored``: the operator that has the state. ``plan``: the plan of the read.
     """
 
     def __init__(self, stored: StoredOperator, plan: ReadPlan) -> None:

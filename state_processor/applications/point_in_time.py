@@ -82,6 +82,7 @@ def history_of(
     tables: list[pa.Table] = []
     for info, same in groupby(((history.at(time), time) for time in times), key=itemgetter(0)):
         rows = _read(info, uid, state, reading)
+        history.check_present(info)
         tables += [_labelled(rows, time, info) for _, time in same]
     return _with_one_type(tables)
 
@@ -129,10 +130,27 @@ class _Snapshots:
         first = f"the first one is of {self._times[0].isoformat()}" if self._times else "it does not have any"
         raise NotFoundError(f"{self._directory} does not have a complete snapshot of {time.isoformat()} or before: {first}")
 
+    def check_present(self, info: SnapshotInfo) -> None:
+        """Refuse rows of a snapshot that was replaced since it was listed: they may be of a later time.
+
+        Raises
+        ------
+        MissingFileError
+            The directory does not have the snapshot any more.
+        """
+        if not self._is_at_its_path(info):
+            raise MissingFileError(f"{info.path} was replaced or removed while it was read: retain more checkpoints")
+
     def _is_complete(self, info: SnapshotInfo) -> bool:
         if info.path not in self._complete:
-            self._complete[info.path] = any(checked.is_complete for checked in list_snapshots(info.path, **self._finding))
+            self._complete[info.path] = self._is_at_its_path(info)
         return self._complete[info.path]
+
+    def _is_at_its_path(self, info: SnapshotInfo) -> bool:
+        """Return whether a path has the snapshot that was listed, with all its files."""
+        identity = (info.path, info.time, info.checkpoint_id)
+        at_path = list_snapshots(info.path, **self._finding)
+        return any(entry.is_complete for entry in at_path if (entry.path, entry.time, entry.checkpoint_id) == identity)
 
 
 def _read(info: SnapshotInfo, uid: str | OperatorIdentifier, state: str, options: Any) -> pa.Table:

@@ -10,7 +10,7 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -23,6 +23,7 @@ from state_processor.applications.serving.browsing import Browsing, Read, browsa
 from state_processor.applications.serving.following import Followed, ServedSnapshot
 from state_processor.applications.serving.limits import Limits, Workers
 from state_processor.display.text_tables import json_value
+from state_processor.read.sizes import SizesBy
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.write.plan.format_choice import BackendName
 
@@ -113,9 +114,7 @@ class Tools:
     async def sizes(
         self,
         uid: Uid,
-        by: Annotated[
-            Literal["state", "key", "key_group", "subtask", "namespace", "column"], Field(description="What the sizes are of")
-        ] = "state",
+        by: Annotated[SizesBy, Field(description="The unit of the sizes")] = "state",
         snapshot: SnapshotPath = None,
     ) -> Answer:
         """Measure the state of an operator in bytes and entries, largest first: by state, or by key to find hot keys."""
@@ -151,6 +150,7 @@ class Tools:
         def read(served: ServedSnapshot) -> Answer:
             with self._described(job) as described:
                 report = sp.check_job(served.path, described, flink=flink, backend=backend, **self._options)
+            self._followed.check_stored(served)
             return {
                 "restores": report.restores,
                 "answer": report.answer,
@@ -187,6 +187,7 @@ class Tools:
                     backend=backend,
                     **self._options,
                 )
+            self._followed.check_stored(served)
             *causes, rest = explanation.records()
             return {"causes": causes, **rest}
 

@@ -237,6 +237,17 @@ class Followed:
             return problem
         return None
 
+    def check_stored(self, served: ServedSnapshot) -> None:
+        """Refuse an answer that was read by path, if the path has another snapshot by now.
+
+        Raises
+        ------
+        MissingFileError
+            The snapshot was replaced or removed.
+        """
+        if not self._is_stored(served):
+            raise MissingFileError(f"{served.path} was replaced or removed while it was read")
+
     def _is_stored(self, served: ServedSnapshot) -> bool:
         """Return whether `_metadata` has the same content: a path can get another snapshot with the same time."""
         return stored_digest(served.path, self.access.storage()) == served.snapshot.digest

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import state_processor as sp
+from state_processor.applications import point_in_time
 from tests.state_processor.written_checkpoints import take
 
 JOB, OTHER = "a" * 32, "b" * 32
@@ -62,8 +63,6 @@ def test_columns(job: Path) -> None:
 
 
 def test_a_snapshot_is_read_once_for_all_its_times(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from state_processor.applications import point_in_time
-
     read, paths = point_in_time.read_state, []
     monkeypatch.setattr(point_in_time, "read_state", lambda path, *rest, **more: paths.append(path) or read(path, *rest, **more))
     totals(job, *range(30))
@@ -120,9 +119,21 @@ def test_a_state_that_changed_its_type(job: Path) -> None:
     assert totals(job, 65) == [(65, 6, "7")]
 
 
-def test_a_checkpoint_that_flink_removes_meanwhile(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from state_processor.applications import point_in_time
+def test_a_checkpoint_that_is_replaced_while_it_is_read(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one has its path and a later time: its rows are of the future."""
+    read = point_in_time.read_state
 
+    def replaced(path: str, *rest: Any, **more: Any) -> Any:
+        shutil.rmtree(job / JOB / "chk-4")
+        checkpoint(job / JOB, 4, 50, total=99)
+        return read(path, *rest, **more)
+
+    monkeypatch.setattr(point_in_time, "read_state", replaced)
+    with pytest.raises(sp.MissingFileError, match="chk-4 was replaced or removed while it was read"):
+        totals(job, 25)
+
+
+def test_a_checkpoint_that_flink_removes_meanwhile(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = point_in_time.read_state
 
     def removed(path: str, *rest: Any, **more: Any) -> Any:

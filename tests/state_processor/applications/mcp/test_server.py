@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from mcp.client.client import Client
@@ -20,6 +20,7 @@ import state_processor as sp
 from state_processor.applications.mcp import server
 from state_processor.applications.serving.following import Followed
 from state_processor.applications.serving.limits import Limits
+from state_processor.read.sizes import SizesBy
 from tests.state_processor.samples import ORDERS_PATH
 from tests.state_processor.written_checkpoints import take
 
@@ -237,6 +238,29 @@ def test_the_newest_checkpoint_is_followed(tmp_path: Path) -> None:
     shutil.rmtree(take(tmp_path, 3, {"amelia": 2}).parent / "chk-2")
     followed.refresh()
     assert asyncio.run(server.Tools(followed, Limits(seconds=600)).lookup("orders", "amelia"))["states"]["total"]["rows"] == [[2]]
+
+
+@pytest.mark.parametrize("by", get_args(SizesBy))
+def test_sizes_by_each_unit(by: str, assistant: Assistant) -> None:
+    answer = assistant.call("sizes", uid="orders", by=by)
+    assert answer["total"] == sum(row["size_in_bytes"] for row in rows(answer)) > 0
+
+
+def test_a_check_of_a_snapshot_that_is_replaced_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    take(tmp_path, 2, {"amelia": 1})
+    followed = Followed(tmp_path, {})
+    check, signature = sp.check_job, str(sp.signature(tmp_path / "chk-2"))
+
+    def replaced(path: str, *rest: Any, **more: Any) -> Any:
+        if not (tmp_path / "chk-3").exists():
+            shutil.rmtree(tmp_path / "chk-2")
+            take(tmp_path, 3, {"amelia": 2}, start=ORDERS_PATH)
+            take(tmp_path, 2, {"amelia": 7}, start=ORDERS_PATH)
+        return check(path, *rest, **more)
+
+    monkeypatch.setattr(sp, "check_job", replaced)
+    answer = asyncio.run(server.Tools(followed, Limits()).check(signature, flink="2.3"))
+    assert answer["checkpoint_id"] == 3
 
 
 def test_a_fault_of_the_server_is_not_shown(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
