@@ -221,7 +221,7 @@ def diff(
     NotFoundError
         Neither snapshot has the operator or the state.
     UnsupportedFormatError
-        A state can't be read, or is of another kind or has other keys in the two snapshots.
+        The named state can't be read, or is of another kind or has other keys in the two snapshots.
     OptionError
         A state is named without its operator.
     """
@@ -267,14 +267,13 @@ def diff_summary(
         with another. ``method`` is ``incremental`` if only files that one snapshot lacks were compared, ``full``, or ``mixed``;
         then ``bytes_read`` of ``bytes_stored``, the bytes of both snapshots. These are bytes of files: of the state's tables in
         RocksDB and ForSt, of all states in the same files in other formats. ``bytes_before`` and ``bytes_after`` of keyed states
-        are null if a state of the operator was not compared in full.
+        are null if a state of the operator was not compared in full. ``not_compared`` is the reason if a state was not compared:
+        it can't be read, or is of another kind or has other keys in the two snapshots. Then its counts are null.
 
     Raises
     ------
     NotFoundError
         Neither snapshot has the operator.
-    UnsupportedFormatError
-        A state can't be read, or is of another kind or has other keys in the two snapshots.
     """
     from state_processor.read.differences import SUMMARY_SCHEMA, open_differences, with_bytes  # reads of state skip it
 

@@ -18,9 +18,12 @@ def unknown(class_name: str) -> str:
     return "com.acme." + class_name[len("com.acme.") :]
 
 
-def with_unknown_class(fixture: str, class_name: str, to: Path) -> Path:
-    """Copy a fixture of Flink 2.3.0, replace a class name in all files, and return the directory of the snapshot."""
-    top = FIXTURES / "2.3.0" / fixture / "savepoint"
+def with_unknown_class(source: str | Path, class_name: str, to: Path) -> Path:
+    """Copy a snapshot, replace a class name in all files, and return the directory of the copy.
+
+    ``source``: its directory, or the name of a fixture of Flink 2.3.0.
+    """
+    top = FIXTURES / "2.3.0" / source / "savepoint" if isinstance(source, str) else source
     (metadata,) = top.rglob("_metadata")
     shutil.copytree(top, to)
     number = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
@@ -22,6 +22,8 @@ from state_processor.backends.state.python_states import shown_name
 from state_processor.serializers.errors import NotFoundError, UnsupportedFormatError
 from state_processor.serializers.locks import cached_property
 
+NOT_COMPARED: Final = "not compared"
+"""The change of a state that can't be compared."""
 _KEY = "key"
 _VALUE = "value"
 
@@ -124,11 +126,14 @@ class OperatorPair:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The states of either snapshot."""
-        for _, unread in self._surveys:
-            for state in unread:
-                raise state.error
+        """The readable states of either snapshot."""
         return tuple(dict.fromkeys([*self.states[1], *self.states[0]]))
+
+    @property
+    def unread(self) -> list[UnreadState]:
+        """The states that neither snapshot describes, each once."""
+        states = [state for _, unread in reversed(self._surveys) for state in unread if state.name not in self.names]
+        return list({state.name: state for state in states}.values())
 
     @cached_property
     def _surveys(self) -> list[tuple[States, list[UnreadState]]]:
@@ -155,6 +160,26 @@ class OperatorPair:
         if (new or old)[0].is_keyed:
             return KeyedDifference(name, Side(self.old, _keyed(old)), Side(self.new, _keyed(new)), options, full)
         return OperatorDifference(name, _reader(self.old, old, options), _reader(self.new, new, options))
+
+
+@dataclass(frozen=True, slots=True)
+class NoComparison:
+    """The reader of a state that can't be compared: a row with the reason in place of differences."""
+
+    reason: str
+
+    @property
+    def schema(self) -> pa.Schema:
+        """``change`` and ``after``."""
+        return pa.schema([pa.field(CHANGE, pa.string()), pa.field(AFTER, pa.string())])
+
+    def splits(self, split_bytes: int = 0) -> list[BothSplits]:
+        """Return one split, which reads nothing."""
+        return [BothSplits((), ())]
+
+    def read(self, split: BothSplits, tally: BytesRead | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the row."""
+        yield pa.RecordBatch.from_pylist([{CHANGE: NOT_COMPARED, AFTER: self.reason}], self.schema)
 
 
 def open_changes(

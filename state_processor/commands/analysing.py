@@ -33,6 +33,7 @@ from state_processor.options.flags import flag_values
 from state_processor.options.groups import CountSnapshotOptions, DiffSnapshotOptions
 from state_processor.read.sizes import SizesBy
 from state_processor.serializers.errors import OptionError
+from state_processor.types.answers import Answer
 from state_processor.types.identifier import OperatorIdentifier
 
 
@@ -73,9 +74,10 @@ def _sizes(options: argparse.Namespace) -> None:
     PRINTING,
     flags(*DIFFERENCES),
     fails="the snapshots differ and --exit-code is given",
+    unchecked="states were not compared: they can't be read, or are of another kind or have other keys in the two snapshots",
     python=("sp.arrow.diff", "sp.arrow.diff_summary"),
 )
-def _diff(options: argparse.Namespace) -> bool:
+def _diff(options: argparse.Namespace) -> Answer:
     operator = named_operator(options)
     values = {**DISPLAY, **flag_values(options)}
     if options.state is not None and operator is None:
@@ -84,9 +86,10 @@ def _diff(options: argparse.Namespace) -> bool:
         raise OptionError("--all applies without --state: leave out one of them")
     if options.state is not None and operator is not None:
         differs = _diff_of_values(arrow.diff(options.old, options.new, operator, options.state, options.full, **values), options)
+        is_whole = True
     else:
-        differs = _diff_of_states(operator, values, options)
-    return not (differs and options.exit_code)
+        differs, is_whole = _diff_of_states(operator, values, options)
+    return Answer.of(wrong=differs and options.exit_code, unchecked=not is_whole)
 
 
 def _diff_of_values(batches: Iterator[pa.RecordBatch], options: argparse.Namespace) -> bool:
@@ -103,16 +106,20 @@ def _diff_of_values(batches: Iterator[pa.RecordBatch], options: argparse.Namespa
     return differs
 
 
-def _diff_of_states(operator: OperatorIdentifier | None, values: dict[str, Any], options: argparse.Namespace) -> bool:
-    """Print the number of differences of each state, and return whether the snapshots differ."""
+def _diff_of_states(
+    operator: OperatorIdentifier | None, values: dict[str, Any], options: argparse.Namespace
+) -> tuple[bool, bool]:
+    """Print the number of differences of each state, and return whether the snapshots differ, and whether all were compared."""
     of_values = DiffSnapshotOptions.__annotations__.keys() - CountSnapshotOptions.__annotations__
     check_given(values, sorted(of_values), "with --state: add that")
     rows = arrow.diff_summary(options.old, options.new, operator, options.full, **values).to_pylist()
+    uncompared = [row for row in rows if row["not_compared"] is not None]
     differing = [row for row in rows if _differs(row)]
     renamed = {row["operator_uid_hash"]: with_operator(row)["operator"] for row in rows if row["renamed_from"]}
     if options.json:
-        print_json(rows if options.all else [r for r in rows if _differs(r) or r["operator_uid_hash"] in renamed])
-        return bool(differing or renamed)
+        chosen = [r for r in rows if r in uncompared or _differs(r) or r["operator_uid_hash"] in renamed]
+        print_json(rows if options.all else chosen)
+        return bool(differing or renamed), not uncompared
     lines = rows if options.all else differing
     if lines:
         columns = ("operator", "state_name", "state_kind", "type", "inserts", "deletes", "updates", "size_before", "size_after")
@@ -121,13 +128,15 @@ def _diff_of_states(operator: OperatorIdentifier | None, values: dict[str, Any],
         before = next(row["renamed_from"] for row in rows if row["operator_uid_hash"] == uid_hash)
         say(f"Operator {name} was {before}: only these operators have these states")
     if not differing:
-        say(f"No differences in {len(rows)} states")
-    incremental = [row for row in rows if row["method"] != FULL]
+        say(f"No differences in {len(rows) - len(uncompared)} states")
+    for row in uncompared:
+        say(f"Not compared: {row['state_name'] or 'states'} of {with_operator(row)['operator']}: {row['not_compared']}")
+    incremental = [row for row in rows if row["method"] not in (FULL, None)]
     if incremental:
         read, stored = (sum(row[n] for row in incremental) for n in ("bytes_read", "bytes_stored"))
         part = f" of {size_text(stored)}" if read <= stored else ""  # look-ups of keys may read a block several times
         say(f"{len(incremental)} of {len(rows)} states by files that only one snapshot has: {size_text(read)}{part} read")
-    return bool(differing or renamed)
+    return bool(differing or renamed), not uncompared
 
 
 def _differs(row: Mapping[str, Any]) -> bool:

@@ -154,13 +154,14 @@ def _convert(plan: SavepointBuild, options: argparse.Namespace) -> None:
         metavar="FILE|JSON",
         help="rename several operators at once: the output of the command match, or a JSON object of old and new uids",
     ),
-    python=("SavepointWriter.change_operator_identifier",),
+    switch("--replace", "leave out the operators that have the new uids, with their state"),
+    python=("SavepointWriter.change_operator_identifier", "SavepointWriter.remove_operator"),
 )
 def _rename(plan: SavepointBuild, options: argparse.Namespace) -> None:
     if (options.mapping is None) == (options.old is None or options.new is None):
         raise OptionError("rename-uid: expected --from and --to, or --mapping")
     if options.mapping is None:
-        plan.rename_operator(OperatorIdentifier.of(options.old), OperatorIdentifier.of(options.new))
+        plan.rename_operators({options.old: options.new}, replaces=options.replace)
         return
     try:
         text = options.mapping
@@ -169,7 +170,7 @@ def _rename(plan: SavepointBuild, options: argparse.Namespace) -> None:
         content = parse_json(text)
     except ValueError as error:
         raise OptionError(f"--mapping {options.mapping}: expected JSON: {error}") from None
-    plan.rename_operators(read_mapping(content, options.mapping))
+    plan.rename_operators(read_mapping(content, options.mapping), replaces=options.replace)
 
 
 @rewriting(

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from state_processor.backends.analysis.comparison import AFTER, BEFORE, CHANGE, DELETE, FULL, INSERT, UPDATE, BytesRead
-from state_processor.backends.analysis.state_difference import DifferenceReader, OperatorPair
+from state_processor.backends.analysis.state_difference import DifferenceReader, NoComparison, OperatorPair
 from state_processor.backends.files.ordered_threads import read_all
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
@@ -34,7 +34,7 @@ from state_processor.options.keywords import check_arguments
 from state_processor.options.option import values_of
 from state_processor.options.source import READ_OPTIONS
 from state_processor.read.sizes import SizeReport
-from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.serializers.errors import NotFoundError, OptionError, UnsupportedFormatError
 from state_processor.types.identifier import OperatorIdentifier
 
 _LOG: Final = getLogger("state_processor")
@@ -55,6 +55,7 @@ SUMMARY_SCHEMA: Final = pa.schema(
         pa.field("renamed_from", pa.string()),
         pa.field("method", pa.string()),
         *(pa.field(n, pa.int64()) for n in ("bytes_read", "bytes_stored")),
+        pa.field("not_compared", pa.string()),
     ]
 )
 _INSERTS, _DELETES, _UPDATES = (f"{n}s" for n in (INSERT, DELETE, UPDATE))
@@ -109,8 +110,8 @@ class StateDifference:
 
     operator_uid: str | None
     operator_uid_hash: str
-    state_name: str
-    kind: str
+    state_name: str | None
+    kind: str | None
     type_before: str | None
     type_after: str | None
     reader: DifferenceReader
@@ -151,6 +152,15 @@ class StateDifference:
 
     def summary(self) -> dict[str, Any]:
         """Count the rows that differ; a row of :data:`SUMMARY_SCHEMA`."""
+        row = {
+            **{name: getattr(self, name) for name in ("operator_uid", "operator_uid_hash", "state_name")},
+            "state_kind": self.kind,
+            "type_before": self.type_before,
+            "type_after": self.type_after,
+            "renamed_from": self.renamed_from,
+        }
+        if isinstance(self.reader, NoComparison):
+            return row | {"not_compared": self.reader.reason}
         tally = BytesRead()
 
         def counted(split: Any) -> Iterator[Counter[str]]:
@@ -158,15 +168,10 @@ class StateDifference:
                 yield Counter(batch.column(0).to_pylist())
 
         counts = sum(read_all(self.reader.splits, counted, self._threads), Counter[str]())
-        return {
-            **{name: getattr(self, name) for name in ("operator_uid", "operator_uid_hash", "state_name")},
-            "state_kind": self.kind,
-            "type_before": self.type_before,
-            "type_after": self.type_after,
+        return row | {
             _INSERTS: counts[INSERT],
             _DELETES: counts[DELETE],
             _UPDATES: counts[UPDATE],
-            "renamed_from": self.renamed_from,
             "method": tally.method,
             "bytes_read": tally.read,
             "bytes_stored": tally.stored,
@@ -241,10 +246,20 @@ def state_differences(
         descriptions = {**pair.states[0], **pair.states[1]}
         stored |= descriptions.keys()
         for name in pair.names if state is None else (stored_name(state, descriptions),):
-            reader = pair.difference(name, options, full, exact_times=exact_times)
+            reader: DifferenceReader
+            try:
+                reader = pair.difference(name, options, full, exact_times=exact_times)
+            except UnsupportedFormatError as error:
+                if state is not None:
+                    raise
+                reader = NoComparison(str(error))
             type_before, type_after = (_type(side, states.get(name, [])) for side, states in zip(sides, pair.states, strict=True))
             place = (uid, uid_hash, shown_name(name), descriptions[name][0].kind)
             yield StateDifference(*place, type_before, type_after, reader, *sides, renamed_from, notes)
+        for unread in pair.unread if state is None else ():
+            shown = None if unread.name is None else shown_name(unread.name)
+            reader = NoComparison(str(unread.error))
+            yield StateDifference(uid, uid_hash, shown, unread.kind, None, None, reader, *sides, renamed_from, notes)
     check_known(options.python_types, stored, "these operators")
 
 
@@ -297,7 +312,7 @@ def with_bytes(differences: Sequence[StateDifference], rows: Sequence[dict[str, 
     operator state the bytes of its elements. The sizes of keyed states are not known if a keyed state of the operator was not
     compared in full: measuring them reads all entries of the operator.
     """
-    skipping = {row["operator_uid_hash"] for row in rows if row["method"] != FULL}
+    skipping = {row["operator_uid_hash"] for row in rows if row.get("method") != FULL}
     measured: dict[tuple[str, str], dict[str, int | None]] = {}
 
     def size(d: StateDifference, side: StoredOperator | None) -> int | None:
@@ -307,7 +322,7 @@ def with_bytes(differences: Sequence[StateDifference], rows: Sequence[dict[str, 
         if place not in measured:
             measured[place] = _sizes(side.snapshot, side.operator, keyed=d.operator_uid_hash not in skipping)
         absent = 0 if d.operator_uid_hash not in skipping else None
-        return measured[place].get(d.state_name, absent)
+        return measured[place].get(d.state_name or "", absent)
 
     return [
         {

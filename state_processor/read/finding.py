@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any, Final, TypeAlias, Unpack
@@ -12,6 +12,9 @@ import pyarrow as pa
 from state_processor.backends.analysis.needles import Needle
 from state_processor.backends.analysis.state_search import HITS, UNDECODED, StateSearch, merged
 from state_processor.backends.files.location import refuse_undecodable
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.read.state_listing import survey
+from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.display.progress import progress
 from state_processor.display.text_tables import render_records
 from state_processor.options.access import SnapshotAccess
@@ -26,6 +29,8 @@ Path: TypeAlias = str | PathLike[str]
 _SNAPSHOT: Final = pa.field("snapshot", pa.string())
 SHOWN_PLACES: Final = 20
 """Places that are shown one by one; more places are summarized by state."""
+_MOST_NAMED: Final = 3
+"""Operators and errors in a message."""
 STATE_COLUMNS: Final = ("operator", "state", "places", "count")
 PLACE_COLUMNS: Final = ("operator", "state", "key", "field", "sought", "count")
 UNDECODED_COLUMNS: Final = ("operator", "state", "reason", "count")
@@ -185,10 +190,12 @@ def search(
     """
     check_sought(needles, keys)
     access, parts, undecoded, fitting = SnapshotAccess.of(**options), [], [], set[int]()
+    snapshots = []
     for path in paths:
         with noted_errors(fspath(path), failures):
             refuse_undecodable(fspath(path))  # the tables have it
             search_ = StateSearch(access.open(path), needles, keys)
+            snapshots.append(search_.snapshot)
             try:
                 for operator in progress(search_.snapshot.metadata.operators, "searching"):
                     search_.search(operator)
@@ -198,9 +205,29 @@ def search(
                 undecoded.append(_of_snapshot(path, pa.Table.from_pylist(search_.undecoded, UNDECODED)))
     unfit = [repr(key) for number, key in enumerate(keys) if number not in fitting]
     if unfit and not failures:
-        raise OptionError(f"key: no operator has keys of the type of {', '.join(unfit)}; see the column key_type of the states")
+        raise unfit_keys(unfit, snapshots)
     empty = [_of_snapshot("", schema.empty_table()) for schema in (HITS, UNDECODED)]
     return Findings(*(pa.concat_tables([none, *tables]) for none, tables in zip(empty, (parts, undecoded), strict=True)))
+
+
+def unfit_keys(keys: Iterable[str], snapshots: Iterable[Snapshot]) -> OptionError:
+    """Return the error of keys that no operator can have. It names the types of the keys, and states that can't be read.
+
+    ``keys``: the keys as text.
+    """
+    types: dict[str, dict[str, None]] = {}
+    unread: dict[str, None] = {}
+    for snapshot in snapshots:
+        for operator in snapshot.metadata.operators:
+            states, unread_states = survey(snapshot, operator)
+            for state in (variant for variants in states.values() for variant in variants):
+                if isinstance(state, KeyedDescription):
+                    types.setdefault(str(state.key), {})[operator.label] = None
+            unread |= dict.fromkeys(str(state.error) for state in unread_states)
+    places = "; ".join(f"{type_} in {', '.join(list(labels)[:_MOST_NAMED])}" for type_, labels in types.items())
+    stored = f"the keys are {places}" if places else "keyed state can't be read" if unread else "there is no keyed state"
+    rest = f". State that can't be read: {'; '.join(list(unread)[:_MOST_NAMED])}" if unread else ""
+    return OptionError(f"key: no operator has keys of the type of {', '.join(keys)}: {stored}{rest}")
 
 
 def _of_snapshot(path: Path, table: pa.Table) -> pa.Table:

@@ -56,14 +56,15 @@ def diff(
         For one state ``change`` (``insert``, ``delete`` or ``update``), the columns that identify a value (``key``, ``window`` or
         ``namespace``, ``map_key``), ``before`` and ``after``: each value of a map is compared on its own, lists as a whole.
         Timers have ``timestamp``, ``fires_at``, ``domain`` and ``service`` instead of values. Without ``state`` also
-        ``operator_uid``, ``operator_uid_hash`` and ``state_name``, and all values as JSON.
+        ``operator_uid``, ``operator_uid_hash`` and ``state_name``, and all values as JSON. A state that can't be read, or is of
+        another kind or has other keys in the two snapshots, has one row: ``change`` is ``not compared``, ``after`` the reason.
 
     Raises
     ------
     NotFoundError
         Neither snapshot has the operator or the state.
     UnsupportedFormatError
-        A state can't be read, or is of another kind or has other keys in the two snapshots.
+        The named state can't be read, or is of another kind or has other keys in the two snapshots.
     OptionError
         A state is named without its operator.
     """

@@ -234,22 +234,22 @@ class SavepointBuild:
         with self.change(uid, existing=True) as draft:
             draft.remove(name)
 
-    def rename_operator(self, old: Uid, new: Uid) -> None:
-        """Set the identifier that an operator has in the new savepoint."""
-        with self.change(old, existing=True) as draft:
-            draft.changes.renamed = OperatorIdentifier.of(new)
-            self._check_free(draft)
-
-    def rename_operators(self, uids: Mapping[K, Uid]) -> None:
+    def rename_operators(self, uids: Mapping[K, Uid], *, replaces: bool = False) -> None:
         """Give operators other uids at once, by their uids or hashes. An operator may take the former uid of another.
 
-        An operator that does not have state gives up its uid, and is left out: Flink does not look for it.
+        An operator that does not have state gives up its uid, and is left out: Flink does not look for it. ``replaces``: whether
+        operators with state that have the new uids are left out, too.
         """
         new = {uid_hash: OperatorIdentifier.of(uid) for uid_hash, uid in self._by_operator(uids).items()}
-        assigned = {identifier.uid_hash for identifier in new.values()} - new.keys()
-        for draft in [draft for draft in self.drafts if draft.identifier.uid_hash in assigned and draft.is_empty]:
-            del self._drafts[draft.identifier.uid_hash]
+        assigned = {identifier.uid_hash for identifier in new.values()}
+        present = {uid_hash: draft for uid_hash, draft in self._drafts.items() if uid_hash not in new}
+        taken = {uid_hash: draft for uid_hash, draft in present.items() if draft.final_identifier.uid_hash in assigned}
+        if replaces and all(draft.is_empty for draft in taken.values()):
+            names = ", ".join(map(str, new.values()))
+            raise OptionError(f"no operator with state is replaced: the source savepoint has none that is called {names}")
         with self.all_or_nothing():
+            for uid_hash in [uid_hash for uid_hash, draft in taken.items() if replaces or draft.is_empty]:
+                del self._drafts[uid_hash]
             renamed = {uid_hash: self._drafts[uid_hash].copy() for uid_hash in new}
             for uid_hash, draft in renamed.items():
                 draft.changes.renamed = new[uid_hash]

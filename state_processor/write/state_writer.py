@@ -322,7 +322,7 @@ class StateWriter(OperatorStateWriter):
 
         The change takes effect in :meth:`write`: other methods still refer to the operator by its old uid.
         """
-        self._build.rename_operator(old, new)
+        self._build.rename_operators({old: new})
         return self
 
     def change_operator_identifiers(self, uids: Mapping[str, Uid]) -> Self:

@@ -114,6 +114,22 @@ CHANGE_PAIRS = (
         _anonymous(_at("c", _COUNT), _at("a", _SUM), _at("b", _NAME)),
     ),
     Pair("an operator without uid is removed in front", _anonymous(_at("a", _SUM), _at("b", _NAME)), _anonymous(_at("b", _NAME))),
+    Pair(
+        "operators without uids move up",
+        _anonymous(_at("a", _SUM), _at("b", _NAME), _at("c", _COUNT)),
+        _anonymous(_at("b", _NAME), _at("c", _COUNT)),
+    ),
+    Pair(
+        "the first of equal operators without uids is removed",
+        _anonymous(_at("a", _SUM), _at("b", _SUM)),
+        _anonymous(_at("b", _SUM)),
+    ),
+    Pair(
+        "operators with uids move up",
+        (_at("a", _SUM), _at("b", _NAME), _at("c", _COUNT)),
+        (_at("a", _NAME), _at("b", _COUNT)),
+        loses=True,
+    ),
     Pair("an operator without uid is added at the end", _anonymous(_at("a", _SUM)), _anonymous(_at("a", _SUM), _at("b", _NAME))),
     Pair("an operator gets a uid", _anonymous(_at("a", _SUM)), (_at("a", _SUM),)),
     Pair("an operator loses its uid", (_at("a", _SUM),), _anonymous(_at("a", _SUM))),

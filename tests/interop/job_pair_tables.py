@@ -558,9 +558,14 @@ ALL_PAIRS = (*PAIRS, *VALUE_PAIRS, *EDGE_PAIRS, *RECORD_PAIRS, *SUBCLASS_PAIRS, 
 
 
 def without_uids(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return pairs of the same jobs without uids."""
-    named = [pair for pair in pairs if not any(one.get("anonymous") for one in pair.old)]
+    """Return pairs of the same jobs without uids. Jobs that only exchange uids are the same ones then."""
+    named = [pair for pair in pairs if not any(one.get("anonymous") for one in (*pair.old, *pair.new)) and _keeps_order(pair)]
     return [
         replace(pair, name=f"{pair.name}, without uids", old=_without_uids(*pair.old), new=_without_uids(*pair.new))
         for pair in named
     ]
+
+
+def _keeps_order(pair: Pair) -> bool:
+    old, new = ([one["uid"] for one in operators] for operators in (pair.old, pair.new))
+    return [uid for uid in old if uid in new] == [uid for uid in new if uid in old]

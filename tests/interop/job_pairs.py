@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import state_processor as sp
+from state_processor.types.answers import Answer
 from tests.interop import flink
 from tests.interop.job_pair_changes import CHANGE_PAIRS, NEW_SHAPES, OLD_SHAPES
 from tests.interop.job_pair_tables import ALL_PAIRS, NEW_CLASSES, OLD_CLASSES, PACKAGE, Operator, Pair, without_uids
-from tests.interop.pair_campaign import Result, run, versions_of
+from tests.interop.pair_campaign import Result, execute, has_values, is_executable, run, versions_of
 
 
 def _outcome(answer: Mapping[str, Any], before: Mapping[tuple[str, str], list[Any]]) -> str:
@@ -41,10 +45,12 @@ def _entries(operators: Sequence[Operator]) -> dict[tuple[str, str], list[Any]]:
     return {(uid, found["name"]): sorted(found["entries"], key=str) for uid, found in states if found.get("entries")}
 
 
-def results(pairs: Sequence[Pair], version: str, backends: Sequence[str], directory: Path) -> Iterator[Result]:
+def results(
+    pairs: Sequence[Pair], version: str, backends: Sequence[str], directory: Path, *, repairs: bool = False
+) -> Iterator[Result]:
     """Yield the results of pairs with a version of Flink, or with :data:`~tests.interop.pair_campaign.UPGRADE`.
 
-    The classes of old and new jobs are in a JVM each.
+    The classes of old and new jobs are in a JVM each. ``repairs``: whether Flink also restores what the steps of reports repair.
     """
     versions = old_version, new_version = versions_of(version)
     classes = (OLD_CLASSES | OLD_SHAPES, NEW_CLASSES | NEW_SHAPES)
@@ -79,12 +85,43 @@ def results(pairs: Sequence[Pair], version: str, backends: Sequence[str], direct
     paths = [_path(answer) for answer in written]
     again = [asked(*case, "new", path) for case, path in zip(cases, paths, strict=True)]
     restored = flink.restore(new_version, again, tables=True, class_path=new)
+    tried = []
     for (pair, backend), path, job, answer in zip(cases, paths, described, restored, strict=True):
-        report = sp.check_job(path, sp.signature(_path(job)), flink=new_version, backend=backend)  # type: ignore[arg-type]
+        signature = sp.signature(_path(job), uids=_uids(pair))
+        report = sp.check_job(path, signature, flink=new_version, backend=backend)  # type: ignore[arg-type]
         registered = {(one["uid"], found["name"]) for one in pair.new for found in one["states"]}
         is_empty = any(one.get("anonymous") and not one["states"] for one in pair.new)
         before = {place: found for place, found in _entries(pair.old).items() if is_empty or place in registered or pair.loses}
-        yield Result(pair.name, version, backend, report, _outcome(answer, before), answer.get("error", ""))
+        error = answer.get("error", "")
+        tried.append(Result(pair.name, version, backend, report, _outcome(answer, before), error))
+    if not repairs:
+        yield from tried
+        return
+    places = [place for place, result in enumerate(tried) if result.report.answer is Answer.NO]
+    outs = {}
+    for place in places:
+        (work := directory / f"repaired-{place}").mkdir()
+        (pair, backend), path, job = cases[place], paths[place], _path(described[place])
+        (work / "job.json").write_text(str(sp.signature(job, uids=_uids(pair))), "utf-8")
+        with contextlib.chdir(work):
+            report = sp.check_job(path, "job.json", flink=new_version, backend=backend)  # type: ignore[arg-type]
+        tried[place] = replace(tried[place], report=report)
+        if is_executable(report.steps):
+            outs[place] = execute(report.steps, work)
+    requests = [asked(*cases[place], "new", out) for place, out in outs.items()]
+    answers = flink.restore(new_version, requests, tables=True, class_path=new) if requests else []
+    for place, answer in zip(outs, answers, strict=True):
+        kept = has_values(_entries(answer.get("operators", ())), _entries(cases[place][0].old))
+        outcome = "refused" if "error" in answer else "same values" if kept else "other values"
+        details = tried[place].details + (f"; after the repair: {answer['error']}" if "error" in answer else "")
+        tried[place] = replace(tried[place], repaired=outcome, details=details)
+    yield from tried
+
+
+def _uids(pair: Pair) -> Sequence[str] | None:
+    """Return the uids of the jobs, which snapshots of Flink 1 do not have."""
+    operators = (*pair.old, *pair.new)
+    return None if any(one.get("anonymous") for one in operators) else sorted({one["uid"] for one in operators})
 
 
 def _backends_of(pair: Pair, backends: Sequence[str], versions: Sequence[str]) -> Sequence[str]:
@@ -114,4 +151,4 @@ def _path(answer: Mapping[str, Any]) -> str:
 
 if __name__ == "__main__":
     every = (*ALL_PAIRS, *CHANGE_PAIRS)
-    raise SystemExit(run((*every, *without_uids(every)), results, sys.argv[1:]))
+    raise SystemExit(run((*every, *without_uids(every)), partial(results, repairs=True), sys.argv[1:]))

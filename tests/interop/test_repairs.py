@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 import state_processor as sp
-from state_processor.cli import main
-from state_processor.serializers import register_kryo_class, registrations
 from tests.interop import flink
 from tests.interop.job_pair_tables import Operator, operator, state
+from tests.interop.pair_campaign import execute
 from tests.interop.selection import EVERY_CASE
 
 pytestmark = [pytest.mark.interop, pytest.mark.one_engine("conversions of states need no session")]
@@ -224,11 +223,7 @@ def repaired(
     commands = [*saved, case.command or "rename-uid"]
     assert [shlex.split(step, comments=True)[1] for step in steps] == commands, (case.name, str(report))
     assert ("loses" in steps[-1]) == case.loses, steps
-    with registrations():  # the module of the advice would register its classes for the whole process
-        exec(steps[-1].partition("MODULE has ")[2], {"register_kryo_class": register_kryo_class})
-        for step in steps:
-            assert main(shlex.split(step.replace(" --serializers MODULE", ""), comments=True)[1:]) == 0, step
-    return directory / "OUT"
+    return execute(steps, directory)
 
 
 @pytest.mark.parametrize(("version", "backend"), (*SETUPS, *MORE_SETUPS) if EVERY_CASE else SETUPS)

@@ -37,7 +37,7 @@ from state_processor.display.progress import progress
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import ChangedSavepointOptions
 from state_processor.options.keywords import takes_options
-from state_processor.read.finding import search, sought, sought_keys
+from state_processor.read.finding import search, sought, sought_keys, unfit_keys
 from state_processor.read.read_types import with_read_types
 from state_processor.read.scans import StateRequest, StateScan
 from state_processor.serializers.doors import spelled
@@ -257,6 +257,9 @@ class Erasure:
             raise OptionError(f"nothing to erase: add {spelled('text')}, {spelled('key')} or {spelled('where')}")
         if self.where is not None and (self.uid is None or self.state is None):
             raise OptionError(f"{spelled('where')} needs {spelled('uid')} and {spelled('state')}")
+        if self.where is None and (self.uid is not None or self.state is not None):
+            chosen = spelled("uid") if self.uid is not None else spelled("state")
+            raise OptionError(f"{chosen} is for {spelled('where')}: texts and keys are erased from all operators")
         check_keys(self.keys, self.actions)
         self.access = SnapshotAccess.among(self.options)
         self.texts = list(map(str, self.needles))
@@ -290,7 +293,7 @@ class Erasure:
         """Refuse keys of another type than the keys of all operators."""
         unfit = [repr(key) for number, key in enumerate(self.keys) if number not in self._fitting]
         if unfit:
-            raise OptionError(f"key: no operator has keys of the type of {', '.join(unfit)}")
+            raise unfit_keys(unfit, [self.snapshot])
 
     # Texts
 

@@ -21,6 +21,7 @@ from state_processor.applications.jobs.identity import (
     takes_all,
     unknown_writers,
 )
+from state_processor.applications.jobs.matching import connected, match_signatures
 from state_processor.applications.jobs.opening import described, signature_of, signature_of_snapshot
 from state_processor.applications.jobs.repairs import Mismatch, Repairs
 from state_processor.applications.jobs.rules import RestoringJob, state_verdict, worst_of
@@ -251,6 +252,7 @@ class _Check:
         self._classes = {name for state in states for name in class_names(state)}
         self._notes: dict[str, None] = {}
         self._functions: list[str] = []
+        self._mapping: Mapping[str, str] | None = None
 
     def report(self) -> JobReport:
         verdicts = [verdict for operator in self._old.operators for verdict in self._operator(operator)]
@@ -308,17 +310,32 @@ class _Check:
         reason = "not in the new job: Flink refuses to start or, with --allowNonRestoredState, drops the state of this operator"
         reason = "; ".join((reason, *(verdict.reason for verdict in _of_query(query, ""))))
         verdict = StateVerdict("", Outcome.LOST, reason, cause=Cause.OPERATOR_MISSING)
-        repair = self._repairs.of(Mismatch(verdict, old, takers=self._takers(old)))
+        repair = self._repairs.of(self._moved(Mismatch(verdict, old)))
         yield _operator_verdict(old.label, old.uid_hash, replace(verdict, repair=repair))
 
     def _operator_repairs(self, verdict: StateVerdict, old: OperatorSignature, new: OperatorSignature) -> tuple[str, ...]:
-        takers, partners = self._takers(old), self._partners(old, new)
-        return self._repairs.of(Mismatch(verdict, old, new, takers=takers, partners=partners, contents=self._contents))
+        partners = self._partners(old, new)
+        return self._repairs.of(self._moved(Mismatch(verdict, old, new, partners=partners, contents=self._contents)))
+
+    def _moved(self, mismatch: Mismatch) -> Mismatch:
+        """Return a mismatch with the possible new ids of its operator."""
+        if self._mapping is None:
+            self._mapping = match_signatures(self._old, self._new).mapping
+        moves = connected(self._mapping, mismatch.old.uid_hash or "")
+        living = frozenset(operator.uid_hash for operator in self._old.operators if operator.has_state and operator.uid_hash)
+        return replace(mismatch, takers=self._takers(mismatch.old), moves=moves, living=living)
 
     def _takers(self, old: OperatorSignature) -> list[OperatorSignature]:
-        """Return the operators that the snapshot lacks, and that can take all states of another one, or states of these names."""
+        """Return the operators of the new job that can take all states of one, or states of these names.
+
+        These are operators that the snapshot lacks. If none can take the states of an operator whose id is gone, another operator
+        may have got the id of an operator that was removed.
+        """
         free = [new for new in self._new.operators if not self._known.intersection(new.hashes)]
-        return [new for new in free if takes_all(old, new)] or [new for new in free if has_names_of(old, new)]
+        takers = [new for new in free if takes_all(old, new)] or [new for new in free if has_names_of(old, new)]
+        if takers or old.uid_hash in self._by_hash:
+            return takers
+        return [new for new in self._new.operators if new.uid is None and takes_all(old, new)]
 
     def _partners(self, old: OperatorSignature, new: OperatorSignature) -> list[OperatorSignature]:
         """Return the operators of the snapshot that may have exchanged their ids with another one."""

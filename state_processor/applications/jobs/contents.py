@@ -113,7 +113,7 @@ class Contents(Protocol):
         """Return whether a state can be converted to another one."""
         ...
 
-    def key_misfit(self, operator: OperatorSignature, new: OperatorSignature) -> Trial:
+    def key_misfit(self, operator: OperatorSignature, new: OperatorSignature, edits: Edits) -> Trial:
         """Return whether keyed states and timers can get the type of the keys of another job."""
         ...
 
@@ -135,8 +135,8 @@ class _NoContents:
     def misfit(self, operator: OperatorSignature, state: StateSignature, new: StateSignature, edits: Edits) -> Trial:
         return _misfit(lambda converting: (converting.Conversion.of(state, new, edits),))
 
-    def key_misfit(self, operator: OperatorSignature, new: OperatorSignature) -> Trial:
-        return _misfit(lambda converting: converting.key_conversions(operator, new))
+    def key_misfit(self, operator: OperatorSignature, new: OperatorSignature, edits: Edits) -> Trial:
+        return _misfit(lambda converting: converting.key_conversions(operator, new, edits))
 
 
 class _TypesAlone(_NoContents):
@@ -203,9 +203,9 @@ class SnapshotValues:
         """Return whether a state can be converted to another one, by its types and values."""
         return _misfit(lambda converting: (converting.Conversion.of(state, new, edits),), self._stored(operator))
 
-    def key_misfit(self, operator: OperatorSignature, new: OperatorSignature) -> Trial:
+    def key_misfit(self, operator: OperatorSignature, new: OperatorSignature, edits: Edits) -> Trial:
         """Return whether keys can be converted, by their types and values."""
-        return _misfit(lambda converting: converting.key_conversions(operator, new), self._stored(operator))
+        return _misfit(lambda converting: converting.key_conversions(operator, new, edits), self._stored(operator))
 
 
 def _misfit(conversions: Callable[[ModuleType], Iterable[Conversion]], stored: StoredOperator | None = None) -> Trial:

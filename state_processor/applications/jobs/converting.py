@@ -200,7 +200,7 @@ class Conversion:
                 if size == limit:
                     return Trial(rows=size)
         except (InvalidRowError, OptionError) as error:
-            return Trial(str(error))
+            return Trial(str(error), is_value=True)
         return Trial()
 
     @property

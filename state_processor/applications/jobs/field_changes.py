@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -16,6 +17,8 @@ from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 
 _ZERO: Final = {"string": "", "bool": False}
+_PLACE: Final = re.compile(r"f\d+|left|right")
+"""The names of the fields of tuples, of rows without names, and of ``Either``."""
 _MOST: Final = 3
 """The number of fields of a structure that may have new names."""
 
@@ -27,25 +30,39 @@ class FieldChanges:
     gone: tuple[str, ...]  # the paths of fields that the new type lacks
     defaults: Mapping[str, Any]  # values for new fields of types without defaults, by path
     renames: Sequence[Mapping[str, str]]  # each a possible reading of the change: new names by path
+    moves: bool = False  # whether fields that only have numbers may have changed places
 
 
-def field_changes(old: StateSignature, new: StateSignature) -> FieldChanges:
-    """Return the changes of fields between two states."""
+def field_changes(old: StateSignature, new: StateSignature, parts: Sequence[str] = (KEY, MAP_KEY, VALUE)) -> FieldChanges:
+    """Return the changes of fields between parts of two states."""
     gone: list[str] = []
+    moves = False
     defaults: dict[str, Any] = {}
     readings: list[Mapping[str, str]] = [{}]
-    for part in (KEY, MAP_KEY, VALUE):
+    for part in parts:
         before, after = old.serializer(part), new.serializer(part)
-        if before is None or after is None or (part == KEY and old.is_keyed):
+        if before is None or after is None or (part == KEY and len(parts) > 1 and old.is_keyed):
             continue
         for place, written, declared in _pairs(part, before, after):
             lost, added = _names(written, declared), _names(declared, written)
             gone += [f"{place}.{name}" for name in lost if not isinstance(written, EnumSerializer)]
             if not isinstance(declared, PojoSerializer | EnumSerializer):
                 defaults |= {f"{place}.{name}": _zero(declared, name) for name in added}
+            if moved := _moved(written, declared):
+                lost, added, moves = moved, moved, True
             readings = [{**reading, **names} for reading in readings for names in _renames(place, written, declared, lost, added)]
     used = [reading for reading in readings if reading]
-    return FieldChanges(tuple(gone), defaults, used)
+    return FieldChanges(tuple(gone), defaults, used, moves)
+
+
+def _moved(old: TypeSerializer, new: TypeSerializer) -> list[str]:
+    """Return the fields with other types, if their types changed places and the names of fields are numbers or sides."""
+    names = _fields(old)
+    if names != _fields(new) or not all(map(_PLACE.fullmatch, names)):
+        return []
+    moved = [name for name in names if _type(old, name) != _type(new, name)]
+    before, after = (sorted(str(_type(serializer, name)) for name in moved) for serializer in (old, new))
+    return moved if before == after else []
 
 
 def _pairs(place: str, old: TypeSerializer, new: TypeSerializer) -> Iterator[tuple[str, TypeSerializer, TypeSerializer]]:

@@ -109,8 +109,20 @@ def evidence(old: OperatorSignature, new: OperatorSignature) -> tuple[str, ...]:
     if old.name is not None and plain_name(old) == plain_name(new):
         facts.append(f"name {old.name!r}")
     if takes_all(old, new):
-        facts.append(f"states {', '.join(map(repr, sorted(before)))} with kinds and types")
+        names = ", ".join(map(repr, sorted(before)))
+        unread = unread_states(old, new)
+        facts.append(f"names of states {names}; {unread}" if unread else f"states {names} with kinds and types")
     return tuple(facts)
+
+
+def unread_states(old: OperatorSignature, new: OperatorSignature) -> str:
+    """Return which types were not compared; empty if those of a state were, or if all can be read."""
+    before, after = living_states(old), living_states(new)
+    shared = before.keys() & after.keys()
+    names = {name for name, state in before.items() if state.unread} | {name for name in shared if after[name].unread}
+    if not names or shared - names:
+        return ""
+    return f"the types of {', '.join(map(repr, sorted(names)))} can't be read, and were not compared"
 
 
 def is_own_name(fact: str) -> bool:
@@ -162,6 +174,11 @@ def id_doubts(
         yield f"the new operator with this id has none of the states {', '.join(sorted(before))}{better}"
     elif labels:
         yield f"{' and '.join(labels)} of the new job could restore the same states"
+    else:
+        hashes = {uid_hash for operator in news for uid_hash in operator.hashes}
+        rivals = [rival.label for rival in olds if rival.uid_hash not in hashes and takes_all(rival, new)]
+        if rivals:
+            yield f"{' and '.join(rivals)} of the snapshot, which the new job lacks, could have the same states"
 
 
 def _named_otherwise(

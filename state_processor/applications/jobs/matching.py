@@ -10,7 +10,15 @@ from itertools import islice, permutations
 from os import PathLike
 from typing import Any, Final, Unpack
 
-from state_processor.applications.jobs.identity import evidence, id_doubts, is_own_name, is_states
+from state_processor.applications.jobs.identity import (
+    evidence,
+    has_own_name,
+    id_doubts,
+    is_own_name,
+    is_states,
+    plain_name,
+    unread_states,
+)
 from state_processor.applications.jobs.job_graph import FORWARD, GraphInput, GraphNode, JobGraph
 from state_processor.applications.jobs.opening import described, signature_of
 from state_processor.applications.jobs.signature import JobSignature, OperatorSignature
@@ -24,6 +32,7 @@ from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.serializers.errors import OptionError
 from state_processor.types.answers import Answer
+from state_processor.types.identifier import OperatorIdentifier
 
 _MOST_ORDERS: Final = 720
 """The maximal number of orders of sources that are tried. The REST interface does not show the numbers of sources."""
@@ -181,12 +190,12 @@ def match_operators(
     """Match the operators of a snapshot with the operators of a new job.
 
     Equal ids are certain if a uid made them and no other operator has the states instead, or if names or states agree and no
-    other operator has the same states. Names that contradict the ids make a match ambiguous. Timers are not evidence, since every
-    process function has them; the lists of sources and sinks are evidence if the same connector wrote them. Other operators are
-    matched by their names, and by their states with kinds and types, if the evidence fits one pair of operators alone. Names come
-    from snapshots of Flink 2.x, or from the graph of the old job: Flink computes the ids of operators without a uid from the
-    shape of this graph (``StreamGraphHasherV2``). If the new job is a compiled plan of Flink SQL, and the old one was submitted
-    as text, the ids are computed from the plan.
+    other operator has the same states. States whose types can't be read confirm nothing. Names that contradict the ids make a
+    match ambiguous. Timers are not evidence, since every process function has them; the lists of sources and sinks are evidence
+    if the same connector wrote them. Other operators are matched by their names, and by their states with kinds and types, if the
+    evidence fits one pair of operators alone. Names come from snapshots of Flink 2.x, or from the graph of the old job: Flink
+    computes the ids of operators without a uid from the shape of this graph (``StreamGraphHasherV2``). If the new job is a
+    compiled plan of Flink SQL, and the old one was submitted as text, the ids are computed from the plan.
 
     Parameters
     ----------
@@ -270,7 +279,7 @@ def match_signatures(old: JobSignature, new: JobSignature) -> OperatorMatches:
     by_hash = {uid_hash: operator for operator in new.operators for uid_hash in operator.hashes}
     same = {o.uid_hash: by_hash[o.uid_hash] for o in old.operators if o.uid_hash is not None and o.uid_hash in by_hash}
     pairs_by_id = [(o, same[o.uid_hash]) for o in old.operators if o.uid_hash in same]
-    doubts = {o.uid_hash: tuple(id_doubts(o, n, old.operators, new.operators)) for o, n in pairs_by_id}
+    doubts = {o.uid_hash: (*id_doubts(o, n, old.operators, new.operators), *_unread(o, n)) for o, n in pairs_by_id}
     equal = {o.uid_hash: n for o, n in pairs_by_id if _is_same(o, doubts[o.uid_hash])}
     left_old = [o for o in old.operators if o.uid_hash not in equal and o.has_state]
     left_new = [o for o in new.operators if not any(o is operator for operator in equal.values())]
@@ -291,6 +300,25 @@ def match_signatures(old: JobSignature, new: JobSignature) -> OperatorMatches:
         confidence = Confidence.AMBIGUOUS if candidates else Confidence.NONE
         matches.append(OperatorMatch(_identifier(operator), operator.name, None, confidence, facts, tuple(candidates)))
     return OperatorMatches(tuple(matches))
+
+
+def _unread(old: OperatorSignature, new: OperatorSignature) -> Iterator[str]:
+    """Yield that states with unknown types confirm no id, unless a name does."""
+    unread = unread_states(old, new)
+    if unread and not (has_own_name(old) and plain_name(old) == plain_name(new)):
+        yield unread
+
+
+def connected(mapping: Mapping[str, str], uid_hash: str) -> dict[str, str]:
+    """Return the new ids that depend on one another: an operator gets the id that another one had.
+
+    ``mapping``: new identifiers by old ones. ``uid_hash``: the id that one of the operators has, or gets.
+    """
+    hashes = {old: {OperatorIdentifier.of(old).uid_hash, OperatorIdentifier.of(new).uid_hash} for old, new in mapping.items()}
+    group = {uid_hash}
+    while new_hashes := {id_ for pair in hashes.values() if pair & group for id_ in pair} - group:
+        group |= new_hashes
+    return {old: mapping[old] for old, pair in hashes.items() if pair <= group}
 
 
 def _is_same(old: OperatorSignature, doubts: tuple[str, ...]) -> bool:

@@ -18,7 +18,7 @@ from state_processor.applications.jobs.identity import takes_all
 from state_processor.applications.jobs.repair_steps import TARGET
 from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.signature import KEY, NAMESPACE, ROLES, VALUE, OperatorSignature, StateSignature
-from state_processor.applications.jobs.value_conversion import NO_EDITS, Edits
+from state_processor.applications.jobs.value_conversion import NO_EDITS, Edits, Trial
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
 from state_processor.backends.state.key_groups import default_max_parallelism
 from state_processor.serializers import register_kryo_class, register_snapshot, registrations
@@ -34,6 +34,7 @@ from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.kryo.user_classes import java_type_of
 from state_processor.serializers.table.rowdata import BinaryDataSerializer
 from state_processor.serializers.traversal import walk
+from state_processor.types.identifier import OperatorIdentifier
 
 Descriptions = Mapping[str, Mapping[str, str] | Sequence[str]]
 """Fields with their Java types, or constants, by class: the arguments of :func:`register_kryo_class`."""
@@ -105,13 +106,14 @@ class Loss(IntEnum):
     PART = 1
     STATE = 2
     OPERATOR = 3
+    OTHER_OPERATOR = 4  # all state of an operator that restores
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
     """A command that repairs."""
 
-    command: str
+    command: str  # empty if no command repairs: then the remark says why
     note: str = ""  # a remark, such as the loss
     loss: Loss = Loss.NOTHING  # the state that is lost
 
@@ -132,8 +134,10 @@ class Mismatch:
     new: OperatorSignature | None = None
     state: StateSignature | None = None
     new_state: StateSignature | None = None
-    # operators of the new job that the snapshot lacks, and that can take all states of the operator
-    takers: Sequence[OperatorSignature] = ()
+    takers: Sequence[OperatorSignature] = ()  # operators of the new job that can take all states of the operator
+    # the new id of the operator by its old one, if the states decide it, and those of operators that have to change with it
+    moves: Mapping[str, str] = field(default_factory=dict)
+    living: frozenset[str] = frozenset()  # the ids of the operators of the snapshot that have state
     partners: Sequence[OperatorSignature] = ()  # operators of the snapshot that may have exchanged their ids with this one
     contents: Contents = NO_CONTENTS  # the values of the snapshot
 
@@ -157,7 +161,11 @@ class Repairs:
         cause, outcome = mismatch.verdict.cause, mismatch.verdict.outcome
         table = GUESSES if outcome is Outcome.UNKNOWN else REPAIRS if outcome.is_bad else {}
         rules = table.get(cause, ()) if cause is not None else ()
-        repairs = sorted((repair for rule in rules for repair in rule(self, mismatch)), key=lambda repair: repair.loss)
+        answers = [repair for rule in rules for repair in rule(self, mismatch)]
+        repairs = sorted((repair for repair in answers if repair.command), key=lambda repair: repair.loss)
+        reasons = dict.fromkeys(answer.note for answer in answers if not answer.command)
+        if reasons and repairs and repairs[0].loss >= Loss.STATE:
+            repairs[-1] = replace(repairs[-1], note=f"{repairs[-1].note}; {'; '.join(reasons)}")
         if repairs and repairs[0].loss >= Loss.STATE:
             repairs = [*_exported(self, mismatch), *repairs]
         return tuple(dict.fromkeys(map(str, repairs)))
@@ -231,6 +239,9 @@ def _has_collections(state: StateSignature) -> bool:
 
 
 def _renamed(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    if mismatch.moves:
+        yield _with_ids(repairs, mismatch, mismatch.moves)
+        return
     for taker in mismatch.takers[:_FEW]:
         identifier = taker.uid or taker.uid_hash
         if identifier is None:
@@ -238,12 +249,29 @@ def _renamed(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
         takes = takes_all(mismatch.old, taker)
         if not takes and any(map(_is_of_query, (mismatch.old.states or {}).values())):
             continue  # the columns changed: no new id makes Flink restore them
-        note = "" if takes and len(mismatch.takers) == 1 else f"if the operator is {identifier} now"
+        is_sure = takes and len(mismatch.takers) == 1 and mismatch.living.isdisjoint(taker.hashes)
+        note = "" if is_sure else f"if the operator is {identifier} now"
         note += "" if takes else "; check the copy, because types of its states changed, too"
-        yield Repair(repairs.command("rename-uid", "--from", mismatch.uid, "--to", identifier), note)
+        yield _with_ids(repairs, mismatch, {mismatch.uid: identifier}, note)
+
+
+def _with_ids(repairs: Repairs, mismatch: Mismatch, ids: Mapping[str, str], note: str = "") -> Repair:
+    """Return the repair that gives operators other ids. An operator that has such an id, and keeps it, is left out."""
+    old, new = ({OperatorIdentifier.of(identifier).uid_hash for identifier in side} for side in (ids, ids.values()))
+    replaced = sorted((new - old) & mismatch.living)
+    words = ["--from", *ids, "--to", *ids.values()]
+    if len(ids) > 1:
+        words = ["--mapping", json.dumps(ids, ensure_ascii=False, sort_keys=True)]
+    if not replaced:
+        return Repair(repairs.command("rename-uid", *words), note)
+    notes = (note, f"loses the state of {', '.join(replaced)}, whose id it gets")
+    loss = Loss.PART if mismatch.moves else Loss.OTHER_OPERATOR
+    return Repair(repairs.command("rename-uid", *words, "--replace"), "; ".join(filter(None, notes)), loss)
 
 
 def _exchanged(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    if mismatch.moves:
+        return
     for partner in mismatch.partners[:_FEW]:
         pair = sorted((mismatch.uid, partner.uid or partner.uid_hash or ""))
         mapping = json.dumps(dict(zip(pair, reversed(pair), strict=True)), ensure_ascii=False)
@@ -321,12 +349,20 @@ def _converted(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
     changes = field_changes(state, new)
     for edits, note in _edits(changes, is_needed=mismatch.verdict.cause is Cause.FIELDS):
         trial = mismatch.contents.misfit(mismatch.old, state, new, edits)
-        if not trial.problem:
-            flags = [word for path, name in edits.renames.items() for word in ("--rename", f"{path}={name}")]
-            flags += [word for path, value in edits.defaults.items() for word in ("--default", f"{path}={json.dumps(value)}")]
-            flags += [word for path in sorted(edits.dropped) for word in ("--drop-field", path)]
-            command = repairs.command("convert-state", "--uid", mismatch.uid, "--state", state.name, "--job", repairs.job, *flags)
-            yield Repair(command, f"{note}{trial.note}", Loss.PART if edits.dropped else Loss.NOTHING)
+        place = ("--uid", mismatch.uid, "--state", state.name, "--job", repairs.job)
+        yield _conversion(repairs, place, edits, note, trial)
+
+
+def _conversion(repairs: Repairs, place: Sequence[str], edits: Edits, note: str, trial: Trial) -> Repair:
+    """Return a conversion, or the reason why it is impossible. Values are not shown."""
+    if trial.problem:
+        problem = "a value does not fit the new type" if trial.is_value else trial.problem.splitlines()[0]
+        return Repair("", f"convert-state can't keep it: {problem}")
+    flags = [word for path, name in edits.renames.items() for word in ("--rename", f"{path}={name}")]
+    flags += [word for path, value in edits.defaults.items() for word in ("--default", f"{path}={json.dumps(value)}")]
+    flags += [word for path in sorted(edits.dropped) for word in ("--drop-field", path)]
+    command = repairs.command("convert-state", *place, *flags)
+    return Repair(command, f"{note}{trial.note}", Loss.PART if edits.dropped else Loss.NOTHING)
 
 
 def _saved(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
@@ -363,24 +399,28 @@ def _edits(changes: FieldChanges, *, is_needed: bool) -> Iterator[tuple[Edits, s
     """
     values = "; ".join(f"{path} is {json.dumps(value)}" for path, value in changes.defaults.items())
     keeps = f"keeps all values{'; ' if values else ''}{values}"
-    if not is_needed and not changes.gone:
-        yield Edits(defaults=changes.defaults), keeps
-    for renames in changes.renames[:_FEW]:
-        words = ", ".join(f"{path.rpartition('.')[2]} is called {name} now" for path, name in renames.items())
-        yield Edits(renames, changes.defaults), f"{keeps}, if {words}"
+    as_is = [(Edits(defaults=changes.defaults), keeps)] if not is_needed and not changes.gone else []
+    renamed = list(_renamed_fields(changes, keeps))
+    yield from (*renamed, *as_is) if changes.moves else (*as_is, *renamed)
     if not is_needed and changes.gone:
         gone = ", ".join(path for path in changes.gone)
         yield Edits(defaults=changes.defaults, dropped=frozenset(changes.gone)), f"loses {gone}"
 
 
+def _renamed_fields(changes: FieldChanges, note: str) -> Iterator[tuple[Edits, str]]:
+    for renames in changes.renames[:_FEW]:
+        words = ", ".join(f"{path.rpartition('.')[2]} is called {name} now" for path, name in renames.items())
+        yield Edits(renames, changes.defaults), f"{note}, if {words}"
+
+
 def _with_keys(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
-    if mismatch.verdict.part != KEY or mismatch.new is None:
+    if mismatch.verdict.part != KEY or mismatch.new is None or mismatch.state is None or mismatch.new_state is None:
         return
-    trial = mismatch.contents.key_misfit(mismatch.old, mismatch.new)
-    if trial.problem:
-        return
-    command = repairs.command("convert-state", "--uid", mismatch.uid, "--job", repairs.job)
-    yield Repair(command, f"keeps all keyed states and timers; keys get the type of the new job{trial.note}")
+    note = "keeps all keyed states and timers; keys get the type of the new job"
+    readings = list(_renamed_fields(field_changes(mismatch.state, mismatch.new_state, (KEY,)), note))
+    for edits, condition in (*readings, (NO_EDITS, note)):
+        trial = mismatch.contents.key_misfit(mismatch.old, mismatch.new, edits)
+        yield _conversion(repairs, ("--uid", mismatch.uid, "--job", repairs.job), edits, condition, trial)
 
 
 def _continued_query(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:

@@ -49,6 +49,7 @@ class Trial(NamedTuple):
 
     problem: str = ""  # why the conversion is impossible; empty if it is possible
     rows: int | None = None  # the number of rows that were tried; ``None`` if all were
+    is_value: bool = False  # whether a value does not fit, and not the type
 
     @property
     def note(self) -> str:

@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 
 import state_processor as sp
 from state_processor.cli import BAD_INPUT, main
-from state_processor.errors import NotFoundError, OptionError
+from state_processor.errors import NotFoundError, OptionError, UnsupportedFormatError
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
 from tests.state_processor.written_checkpoints import take, take_regional
+from tests.unknown_serializers import STRING, with_unknown_class
 
 TOTALS = expected_values(ORDERS, "orders", "total")
 
@@ -67,6 +68,42 @@ def test_summary(changed: str) -> None:
     assert {n: r["bytes_before"] for n, r in found.items() if n in sizes} == sizes
     assert found["items"]["bytes_after"] < found["items"]["bytes_before"] == sizes["items"]
     assert {r["renamed_from"] for r in found.values()} == {None}
+
+
+def shop(path: Path, by_text: str, total: int, kind: Any) -> Path:
+    """Write an operator with text keys, and one with numbers as keys."""
+    writer = sp.arrow.SavepointWriter.new(1, "2.3")
+    writer.with_keyed_state("texts", [{"key": "a", "name": by_text}], states={"name": sp.ValueState(sp.Types.STRING())})
+    states = {"total": sp.ValueState(sp.Types.LONG()), "last": kind}
+    writer.with_keyed_state("numbers", [{"key": 1, "total": total, "last": None}], key_type=sp.Types.LONG(), states=states)
+    writer.write(path)
+    return path
+
+
+def test_states_that_cant_be_compared_are_named(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Keys can't be read in the old savepoint, and a state is of another kind in the new one; the others are compared."""
+    value, elements = sp.ValueState(sp.Types.LONG()), sp.ListState(sp.Types.LONG())
+    old = str(with_unknown_class(shop(tmp_path / "1", "x", 5, value), STRING, tmp_path / "old"))
+    new = str(shop(tmp_path / "new", "y", 6, elements))
+    whole = sp.arrow.diff(old, new).read_all().to_pylist()
+    reasons = {row["state_name"]: row["after"] for row in whole if row["change"] == "not compared"}
+    assert reasons.keys() == {"name", "last"}
+    assert "com.acme." in reasons["name"]
+    assert "VALUE in one snapshot and LIST in the other" in reasons["last"]
+    assert [(row["state_name"], row["after"]) for row in whole if row["change"] == "update"] == [("total", "6")]
+    assert rows(sp.diff(spark, old, new)) == sorted(whole, key=repr)
+    summary = {row["state_name"]: row for row in sp.arrow.diff_summary(old, new).to_pylist()}
+    assert {name for name, row in summary.items() if row["not_compared"]} == reasons.keys()
+    assert {summary["name"][column] for column in ("inserts", "deletes", "updates", "method")} == {None}
+    assert summary["total"]["updates"] == 1
+    with pytest.raises(UnsupportedFormatError, match=r"com\.acme\."):
+        sp.arrow.diff(old, new, "texts", "name")
+    codes = [main(["diff", *words]) for words in ([old, new], [old, new, "--exit-code"], [old, old, "--exit-code"])]
+    assert codes == [3, 1, 3]
+    assert "Not compared: name of texts: " in capsys.readouterr().out
+    assert main(["diff", old, new, "--json"]) == 3
+    lines = capsys.readouterr().out.splitlines()
+    assert {json.loads(line)["state_name"] for line in lines} == {"name", "last", "total"}
 
 
 @pytest.fixture(scope="module")

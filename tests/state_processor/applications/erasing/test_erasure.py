@@ -20,6 +20,7 @@ from state_processor.types.answers import Answer
 from tests.archives import unpacked
 from tests.corpus import FIXTURES, packed_cases
 from tests.state_processor.samples import savepoint_with_mentions
+from tests.unknown_serializers import STRING, with_unknown_class
 
 ALL = ("fields", "elements", "entries", "keys")
 NATIVE = str(next((FIXTURES / "2.3.0" / "orders-rocksdb-native").rglob("_metadata")).parent)
@@ -124,6 +125,28 @@ def test_a_tuple_is_one_key(everywhere: Path, tmp_path: Path) -> None:
         sp.erase(everywhere, tmp_path / "new", key=("zoë@example.com", 3), remove="keys")
     assert not (tmp_path / "new").exists()
     assert sp.erase(everywhere, tmp_path / "new", key=[3, 4], remove="keys").unsearched == ["key 3", "key 4"]
+
+
+def test_a_key_that_no_operator_can_have_is_refused_with_the_types_of_the_keys(everywhere: Path, tmp_path: Path) -> None:
+    """Keys that can't be read are no keys of another type."""
+    unread = with_unknown_class("orders-hashmap-canonical", STRING, tmp_path / "unread")
+    writer = sp.arrow.SavepointWriter.new(1, "1.20").with_list_state("q", "l", [{"value": "x"}], sp.Types.STRING())
+    writer.write(tmp_path / "lists")
+    reasons = {
+        everywhere: r"2\.5: the keys are .*LONG in people",
+        unread: r"keyed state can't be read\. State that can't be read: .*com\.acme\.",
+        tmp_path / "lists": "there is no keyed state",
+    }
+    for path, reason in reasons.items():
+        for ask in (lambda path: sp.erase(path, tmp_path / "new", key=2.5, remove="keys"), lambda path: sp.find(path, key=2.5)):
+            with pytest.raises(sp.OptionError, match=reason):
+                ask(path)
+
+
+def test_an_operator_is_for_a_condition(everywhere: Path, tmp_path: Path) -> None:
+    with pytest.raises(sp.OptionError, match="uid is for where"):
+        sp.erase(everywhere, tmp_path / "new", key=3, uid="people", remove="keys")
+    assert cli.main(["erase", str(everywhere), str(tmp_path / "new"), "--key", "3", "--state", "value", "--remove", "keys"]) == 2
 
 
 def test_a_condition_selects_rows(everywhere: Path, tmp_path: Path) -> None:

@@ -47,6 +47,26 @@ A, B, C = HASHES
 TOTAL, NAMES = {"total": "LONG"}, {"names": "STRING"}
 
 
+UNREAD = {"total": {"kind": "VALUE", "unread": "unknown serializer"}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ([op("o", UNREAD)], [op("o", TOTAL)], {"o": (None, "ambiguous")}),
+        ([op("o", TOTAL)], [op("o", UNREAD)], {"o": (None, "ambiguous")}),
+        ([op(uid_hash=A, states=UNREAD)], [op(uid_hash=A, states=TOTAL)], {A: (None, "ambiguous")}),
+        ([op(uid_hash=A, states=UNREAD)], [op("o", TOTAL)], {A: (None, "ambiguous")}),
+        ([op("o", UNREAD | NAMES)], [op("o", TOTAL | NAMES)], {"o": ("o", "certain")}),
+        ([op("o", UNREAD, name="sums")], [op("o", TOTAL, name="sums")], {"o": ("o", "certain")}),
+        ([op(uid_hash=A, states=UNREAD, name="sums")], [op("o", TOTAL, name="sums")], {A: ("o", "high")}),
+    ],
+)
+def test_states_that_cant_be_read_confirm_nothing(old: list[Any], new: list[Any], expected: dict[str, Any]) -> None:
+    """Names do, and other states."""
+    assert found(job(*old), job(*new)) == expected
+
+
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
@@ -85,6 +105,11 @@ TOTAL, NAMES = {"total": "LONG"}, {"names": "STRING"}
             {B: (A, "high")},
         ),
         ([op(uid_hash=A, states=TOTAL)], [op(uid_hash=A)], {A: (None, "ambiguous")}),
+        (
+            [op(uid_hash=A, states=TOTAL), op(uid_hash=B, states=TOTAL)],
+            [op(uid_hash=A, states=TOTAL)],
+            {A: (None, "ambiguous"), B: (None, "ambiguous")},
+        ),
         ([op(uid_hash=A, states=TOTAL, name="Map")], [op(uid_hash=A, name="Map")], {A: (None, "ambiguous")}),
         ([op(uid_hash=A, states=TOTAL, name="sums")], [op(uid_hash=A, name="sums")], {A: (A, "certain")}),
         ([op("o", TOTAL)], [op(uid_hash=operator_id("o"))], {"o": ("o", "certain")}),

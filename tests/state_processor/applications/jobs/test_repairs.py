@@ -281,6 +281,114 @@ def test_uids_are_exchanged_by_one_command(tmp_path: Path, monkeypatch: pytest.M
     assert [sp.arrow.read_state(repaired, uid, "s").read_all()["value"].to_pylist() for uid in "ab"] == [[2], [1]]
 
 
+def with_ids(path: Path, **states: str) -> str:
+    """Write a savepoint of operators without uids, whose ids and only states are given."""
+    writer = sp.arrow.SavepointWriter.new(128, "1.20")
+    for letter, state in states.items():
+        rows = [{"key": "k", state: len(state)}]
+        writer.with_keyed_state(letter * 32, rows, key_type=STRING, states={state: LONG})
+    writer.write(path)
+    return str(path)
+
+
+A, B, C = "a" * 32, "b" * 32, "c" * 32
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "flags"),
+    [
+        ({"a": "sum", "b": "name"}, {"a": "name"}, ["--from", B, "--to", A, "--replace"]),
+        ({"a": "sum", "b": "name", "c": "total"}, {"a": "name", "b": "total"}, [json.dumps({B: A, C: B}), "--replace"]),
+        ({"a": "sum", "b": "name", "c": "total"}, {"a": "total", "b": "sum", "c": "name"}, [json.dumps({A: B, B: C, C: A})]),
+        ({"a": "sum", "b": "name"}, {"a": "name", "b": "sum"}, [json.dumps({A: B, B: A})]),
+        ({"a": "sum", "b": "name"}, {"b": "sum", "c": "name"}, [json.dumps({A: B, B: C})]),
+    ],
+    ids=["removed in front", "moved up", "in a circle", "exchanged", "put in front"],
+)
+def test_ids_that_operators_got_from_others(
+    old: dict[str, str], new: dict[str, str], flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, job = with_ids(tmp_path / "1", **old), with_ids(tmp_path / "2", **new)
+    (step,) = sp.check_job(source, job, flink="1.20").steps
+    words = shlex.split(step, comments=True)
+    assert (words[1], [word for word in words[4:] if word != "--mapping"]) == ("rename-uid", flags)
+    repaired = execute((step,), tmp_path, monkeypatch)
+    assert sp.check_job(repaired, job, flink="1.20").answer is Answer.YES
+    for letter, state in new.items():
+        assert sp.arrow.read_state(repaired, letter * 32, state).read_all()["value"].to_pylist() == [len(state)]
+
+
+def test_equal_operators_of_which_one_is_gone_are_not_told_apart(tmp_path: Path) -> None:
+    source, job = with_ids(tmp_path / "1", a="sum", b="sum"), with_ids(tmp_path / "2", a="sum")
+    report = sp.check_job(source, job, flink="1.20")
+    assert [operator.outcome for operator in report.operators] == [Outcome.UNKNOWN, Outcome.LOST]
+    assert [command_name(command) for command in report.steps] == ["export", "drop-state"]
+    (guess,) = (command for command in report.repair if command_name(command) == "rename-uid")
+    assert f"if the operator is {A} now; loses the state of {A}" in guess
+
+
+def test_an_operator_that_is_not_replaced_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = with_ids(tmp_path / "1", a="sum", b="name")
+    assert main(["rename-uid", source, str(tmp_path / "2"), "--from", A, "--to", C, "--replace"]) == BAD_INPUT
+    assert "no operator with state is replaced" in capsys.readouterr().err
+    assert main(["rename-uid", source, str(tmp_path / "2"), "--from", A, "--to", B]) == BAD_INPUT
+    assert not (tmp_path / "2").exists()
+
+
+PAIR_OF = T.TUPLE([STRING, LONG])
+
+
+@pytest.mark.parametrize(
+    ("old", "value", "new", "after"),
+    [
+        (PAIR_OF, row(f0="x", f1=1), T.TUPLE([LONG, STRING]), row(f0=1, f1="x")),
+        (PAIR_OF, row(f0="5", f1=6), T.TUPLE([LONG, STRING]), row(f0=6, f1="5")),
+        (T.LIST(PAIR_OF), [row(f0="x", f1=1)], T.LIST(T.TUPLE([LONG, STRING])), [row(f0=1, f1="x")]),
+        (T.EITHER(LONG, STRING), row(left=1, right=None), T.EITHER(STRING, LONG), row(left=None, right=1)),
+    ],
+    ids=str,
+)
+def test_fields_without_names_change_places(
+    old: Any, value: Any, new: Any, after: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, job = written(tmp_path / "1", old, value), written(tmp_path / "2", new)
+    report = sp.check_job(one, job, flink="1.20")
+    (step,) = report.steps
+    assert "--rename" in step
+    assert "is called" in step
+    assert values(execute((step,), tmp_path, monkeypatch)) == [[after]]
+
+
+def test_fields_of_keys_change_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = written(tmp_path / "1", LONG, 7, key=row(f0="x", f1=1), key_type=PAIR_OF)
+    job = written(tmp_path / "2", LONG, key=row(f0=1, f1="x"), key_type=T.TUPLE([LONG, STRING]))
+    (step,) = sp.check_job(one, job, flink="1.20").steps
+    repaired = execute((step,), tmp_path, monkeypatch)
+    assert sp.arrow.read_state(repaired, "o", "s", keys=[row(f0=1, f1="x")]).read_all()["value"].to_pylist() == [7]
+    assert sp.check_job(repaired, job, flink="1.20").answer is Answer.YES
+
+
+@pytest.mark.parametrize(
+    ("new", "reason"),
+    [
+        (T.TUPLE([STRING]), "key.f1 is not in the new type"),
+        (T.POJO("m.P", {"a": STRING, "b": LONG}), "hashCode"),
+    ],
+    ids=str,
+)
+def test_advice_to_drop_says_why_keys_cant_be_converted(new: Any, reason: str, tmp_path: Path) -> None:
+    one = written(tmp_path / "1", LONG, 7, key=row(f0="x", f1=1), key_type=PAIR_OF)
+    job = json.loads(str(sp.signature(one)))
+    for state in job["operators"][0]["states"]:
+        state["key_type"] = str(new) if "POJO" not in str(new) else "POJO<m.P>(a STRING, b LONG)"
+        state.pop("serializers", None)
+    (tmp_path / "job.json").write_text(json.dumps(job), "utf-8")
+    commands = sp.check_job(one, tmp_path / "job.json", flink="1.20").repair
+    assert [command_name(command) for command in commands] == ["export", "drop-state"]
+    assert "convert-state can't keep it: " in commands[-1]
+    assert reason in commands[-1]
+
+
 def test_steps_read_what_earlier_steps_have_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [tmp_path / name for name in "12"]
     for path, ttl, uid in zip(paths, (True, None), ("old", "o"), strict=True):
