@@ -25,6 +25,7 @@ from processes import peak_bytes
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState, write_metadata
+from state_processor.backends.read.state_access import StatesToRead
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.options.source import SourceOptions
@@ -70,7 +71,7 @@ def plan(path: str) -> dict[str, Any]:
     """Plan the read of a state like ``SavepointReader``, and return the costs."""
     start, cpu = time.perf_counter(), time.process_time()
     options = SourceOptions.of(path, {"uid": "orders", "state": "total"})
-    reader = find_reader(options, open_operator(options))
+    reader = find_reader(options, StatesToRead.find(open_operator(options), options.state))
     projected = ProjectedReader.of(reader, reader.schema)
     tasks = [len(pickle.dumps([split])) for split in splits_of(reader, options)]
     return {

@@ -111,11 +111,21 @@ def outermost_of(kind: type[S] | tuple[type[S], ...], *parts: Any) -> list[S]:
 
     ``parts``: serializers, ``None``, and tuples and dataclasses of them.
     """
+    return list(_outermost(kind, parts))
 
-    def found(_: str, part: Codec, inner: Callable[[Codec], list[list[S]]]) -> list[S]:
-        return [part] if isinstance(part, kind) else [serializer for of_child in inner(part) for serializer in of_child]
 
-    return [one for part in parts for serializer in _serializers(part) for one in fold(serializer, found)]
+def _outermost(kind: type[S] | tuple[type[S], ...], part: Any) -> Iterator[S]:
+    if isinstance(part, Codec):
+        if isinstance(part, kind):
+            yield part
+        else:
+            yield from _outermost(kind, tuple(part.children))
+    elif isinstance(part, tuple):
+        for inner in part:
+            yield from _outermost(kind, inner)
+    elif is_dataclass(part):
+        for field in fields(part):
+            yield from _outermost(kind, getattr(part, field.name))
 
 
 def transform(part: P, function: Callable[[Codec], Codec]) -> P:
@@ -132,14 +142,3 @@ def transform(part: P, function: Callable[[Codec], Codec]) -> P:
     new = {name: transform(value, function) for name, value in old.items() if isinstance(value, Codec)}
     changed = {name: value for name, value in new.items() if value is not old[name]}
     return replace(part, **changed) if changed else part
-
-
-def _serializers(part: Any) -> Iterator[Codec]:
-    if isinstance(part, Codec):
-        yield part
-    elif isinstance(part, tuple):
-        for inner in part:
-            yield from _serializers(inner)
-    elif is_dataclass(part):
-        for field in fields(part):
-            yield from _serializers(getattr(part, field.name))

@@ -24,7 +24,7 @@ from state_processor.backends.formats.row_layout import KEY_COLUMN
 from state_processor.options.groups import StateSnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.key_conditions import Values, both, either
-from state_processor.read.scans import ArrowSchema, StateRequest, StateScan, columns_of
+from state_processor.read.scans import ArrowSchema, StateRequest, columns_of
 from state_processor.serializers.late import require
 from state_processor.types.identifier import OperatorIdentifier
 
@@ -72,7 +72,7 @@ def scan_state(
     polars = require("polars", "polars", "lazy frames")
     register_io_source = require("polars.io.plugins", "polars", "lazy frames").register_io_source
 
-    scan = StateScan.open(path, StateRequest(OperatorIdentifier.of(uid), state, kind, schema, options))
+    scan = StateRequest(OperatorIdentifier.of(uid), state, kind, schema, options).open_path(path)
     for note in scan.notes:  # frames of Polars don't have comments
         warnings.warn(note, stacklevel=3)
 

@@ -17,7 +17,7 @@ from state_processor.backends.read.catalog import TABLES
 from state_processor.backends.read.catalog_schemas import SCHEMAS
 from state_processor.backends.read.option import Kind
 from state_processor.backends.read.schema_text import comments_of
-from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StatesToRead
+from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND
 from state_processor.backends.state.descriptions import (
     BROADCAST,
     OPERATOR_LIST,
@@ -35,7 +35,7 @@ from state_processor.read.sizes import SizeReport, SizesBy
 from state_processor.read.snapshot_reader import SnapshotReader
 from state_processor.read.sources import ProjectedReader, splits_of, takes_keys
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.doors import read_with
+from state_processor.serializers.doors import current_door, read_with
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.spark.data_source_registration import format_of_read, register_for_reader
 from state_processor.spark.datasource import FlinkSavepointDataSource
@@ -290,8 +290,8 @@ class SavepointReader(SnapshotReader, SnapshotPlots):
         asked = _parsed(schema) if isinstance(schema, str) else schema
         request = StateRequest(OperatorIdentifier.of(uid), state, kind, _for_arrow(asked), {**options, **self._access.values()})
         stored = request.find(self._snapshot)
-        scan = request.open(stored)
-        if only_windows and StatesToRead.find(stored, state, kind).kind is Kind.KEYED:
+        scan = request.open(stored, current_door())
+        if only_windows and scan.states.kind is Kind.KEYED:
             raise NotFoundError(f"state {state!r} of {stored.label} is not in windows; read it with {read_with('KEYED')}")
         source = scan.source
         of_spark = asked if isinstance(asked, StructType) else spark_schema(scan.schema)

@@ -94,22 +94,23 @@ def in_order(
     threads; with one, the caller's thread reads. ``watched``: yields the parts one after the other, and may note how far the read
     is.
     """
+    count = min(threads, len(parts))
     try:
-        yield from _read_in_order(read, parts, min(threads, len(parts)), watched)
+        if count < 2:
+            for part in watched(parts):
+                yield from read(part)
+        else:
+            yield from _read_in_threads(read, parts, count, watched)
     finally:
         release()
 
 
-def _read_in_order(
+def _read_in_threads(
     read: Callable[[_Item], Iterable[_Result]],
     parts: Sequence[_Item],
     count: int,
     watched: Callable[[Collection[_Item]], Iterable[_Item]],
 ) -> Iterator[_Result]:
-    if count < 2:
-        for part in watched(parts):
-            yield from read(part)
-        return
     reading = _Reading(read, parts, count * _BUFFER_BYTES)
     running: list[threading.Thread] = []
     try:
@@ -151,7 +152,7 @@ def read_all(
 ) -> Iterator[_Result]:
     """Plan parts, and read all of them in order; see :func:`parts_for` and :func:`in_order`."""
     parts = parts_for(plan, threads)
-    yield from in_order(read, parts, threads_for(parts, threads), watched)
+    return in_order(read, parts, threads_for(parts, threads), watched)
 
 
 def _wait_for(running: Iterable[threading.Thread]) -> None:

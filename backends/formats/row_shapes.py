@@ -314,6 +314,8 @@ def wider(first: pa.DataType, second: pa.DataType) -> pa.DataType:
 
 def wider_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
     """Return the schema for the rows of all schemas: the columns of each, in order."""
+    if len(schemas) == 1:
+        return schemas[0]
     columns: dict[str, list[pa.Field]] = {}
     for schema in schemas:
         for field in schema:

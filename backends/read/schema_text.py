@@ -26,6 +26,8 @@ _OTHER_COLUMNS: Final = {NAMESPACE: ("namespace",), WINDOW: ("namespace",), VALU
 
 def with_comments(schema: pa.Schema, state: StateDescription) -> pa.Schema:
     """Return the schema of a state with the time zone that dates and times are read in."""
+    if not zoned_types(*state.serializers.values()):
+        return schema
     return pa.schema([_with_comment(field, state) for field in schema])
 
 

@@ -107,13 +107,13 @@ class Intrinsic:
     """A function for kernels that is defined by its machine code: an intrinsic of Numba.
 
     ``definition``: numba calls it with the types of arguments. It returns the signature and the function that generates the code,
-    and imports Numba's modules itself. ``interpreted``: the same in Python. ``content``: content that the definition depends on
+    and imports Numba's modules itself. ``in_python``: the same in Python. ``content``: content that the definition depends on
     in addition to its module.
     """
 
-    def __init__(self, definition: Function, interpreted: Function, content: str = "") -> None:
+    def __init__(self, definition: Function, in_python: Function, content: str = "") -> None:
         self._definition = definition
-        self._interpreted = interpreted
+        self.in_python = in_python
         self._content = content
 
     @cached_property
@@ -123,7 +123,7 @@ class Intrinsic:
 
     def __call__(self, *arguments: Any) -> Any:
         """Do the same in Python, for a kernel that is interpreted."""
-        return self._interpreted(*arguments)
+        return self.in_python(*arguments)
 
     @cached_property
     def _known(self) -> tuple[Any, Any]:

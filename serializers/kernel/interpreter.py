@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from functools import cache
 from struct import Struct
-from types import FunctionType, SimpleNamespace
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
@@ -73,9 +73,10 @@ class Interpreter:
     def takes(self, types: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
         """Return whether a call is interpreted, and count its work."""
         if self.left > 0:
-            arrays = ((t, a) for t, a in zip(types, arguments, strict=True) if isinstance(a, np.ndarray) and t.only_read)
-            read = (len(a) // _PART if t.in_part else len(a) for t, a in arrays)
-            self.left -= _CALL + sum(read)
+            self.left -= _CALL
+            for type_, argument in zip(types, arguments, strict=True):
+                if isinstance(argument, np.ndarray) and type_.only_read:
+                    self.left -= len(argument) // _PART if type_.in_part else len(argument)
         return self.left > 0
 
     def stop(self) -> None:
@@ -87,18 +88,30 @@ interpreter: Final = Interpreter()
 """The interpreter of this process."""
 
 
+_namespaces: Final[dict[int, dict[str, Any]]] = {}
+"""Names of modules for interpreted kernels, by the identity of the names for compiled ones."""
+
+
 def in_python(function: Any) -> FunctionType:
-    """Return a kernel's function with plain numbers for the members of enumerations, which compare ten times as fast."""
-    names: dict[str, Any] = dict(function.__globals__)
-    for name, value in function.__globals__.items():
-        if isinstance(value, type) and issubclass(value, IntEnum):
-            names[name] = SimpleNamespace(**{member.name: int(member) for member in value})
+    """Return a kernel's function for a kernel that is interpreted.
+
+    It calls the Python forms of kernels, and has plain numbers for the members of enumerations, which compare ten times as fast.
+    """
+    compiled = function.__globals__
+    names = _namespaces.get(id(compiled))
+    if names is None:
+        names = _namespaces[id(compiled)] = dict(compiled)  # complete at any time: modules may refer to each other
+        for name, value in list(names.items()):
+            if isinstance(value, type) and issubclass(value, IntEnum):
+                names[name] = SimpleNamespace(**{member.name: int(member) for member in value})
+            elif not isinstance(value, ModuleType) and hasattr(value, "in_python"):
+                names[name] = value.in_python
     return FunctionType(function.__code__, names, function.__name__)
 
 
 def interpret(function: Callable[..., Any], types: tuple[ArgumentType, ...], arguments: Sequence[Any]) -> Any:
     """Call the Python function of a kernel with arguments that behave as in compiled code."""
-    operands = [_interpreted(type_, argument) for type_, argument in zip(types, arguments, strict=True)]
+    operands = map(_interpreted, types, arguments)
     with np.errstate(over="ignore"):
         return function(*operands)
 

@@ -12,7 +12,7 @@ from state_processor import arrow
 from state_processor.commands.command import argument, flag
 from state_processor.options.flags import flag_values
 from state_processor.options.table import STATE_KIND
-from state_processor.read.scans import StateRequest, StateScan
+from state_processor.read.scans import StateRequest
 from state_processor.types.identifier import OperatorIdentifier
 
 DISPLAY: Final[dict[str, Any]] = {"nanos": "string"}
@@ -45,4 +45,4 @@ def state_batches(
     from state_processor.applications.sql.conditions import matching_rows  # other reads do without DuckDB
 
     request = StateRequest(operator, state, values.pop("kind"), None, values)
-    return matching_rows(StateScan.open(options.path, request), options.where)
+    return matching_rows(request.open_path(options.path), options.where)

@@ -123,25 +123,25 @@ def with_read_types(schema: pa.Schema, states: StatesToRead, column_types: Colum
     Columns of raw state have none, and of maps of Flink 2.0, whose types the savepoint does not contain. States of PyFlink have
     the types that are given, also if their pickles were loaded, or else the types of their byte arrays.
     """
-    described = {name: merged_description(variants) for name, variants in states.variants.items()}
-    if not described or any(map(_lacks_type, described.values())):
-        return schema
-    python = {name: column_types.python_type(name) for name in described}
-    typed = {n: s if (type_ := python[n]) is None else _of_job(s, type_) for n, s in described.items()}
-    arrays = frozenset(name for name in described if is_python_state(name) and python[name] is None)
     types: dict[str, ReadType] = {}
     left_out: tuple[str, ...] = ()
     if states.kind is Kind.WHOLE:
-        keyed = {name: state for name, state in typed.items() if isinstance(state, KeyedDescription)}
-        types = {shown_name(name): _of_value(state, byte_arrays=name in arrays) for name, state in keyed.items()}
         left_out = tuple(name for name in states.stored.survey()[0] if name not in states.variants)
-    else:
-        (state, *_) = typed.values()
-        types = _by_column(state, byte_arrays=bool(arrays))
-    keys = [state.key for state in described.values() if isinstance(state, KeyedDescription)]
-    if keys:
-        key = keys[0].content if isinstance(keys[0], PythonKeySerializer) else keys[0]
-        types[KEY] = ReadType(key, left_out=left_out)
+    for name, variants in states.variants.items():
+        state = merged_description(variants)
+        if isinstance(state, MapDescription) and state.map_key is None:
+            return schema
+        if isinstance(state, KeyedDescription) and KEY not in types:
+            key = state.key.content if isinstance(state.key, PythonKeySerializer) else state.key
+            types[KEY] = ReadType(key, left_out=left_out)
+        python = column_types.python_type(name)
+        byte_arrays = python is None and is_python_state(name)
+        typed = state if python is None else _of_job(state, python)
+        if states.kind is not Kind.WHOLE:
+            types = _by_column(typed, byte_arrays=byte_arrays) | types
+            break
+        if isinstance(typed, KeyedDescription):
+            types.setdefault(shown_name(name), _of_value(typed, byte_arrays=byte_arrays))
     return pa.schema([types[f.name].on(f) if f.name in types else f for f in schema], metadata=schema.metadata)
 
 
@@ -149,8 +149,7 @@ def typed_schema(scan: StateScan) -> pa.Schema:
     """Return the columns of a scan with their types, unless the scan converts the state to other types."""
     if scan.source.read.types:
         return scan.schema
-    states = StatesToRead.find(scan.stored, scan.source.state, scan.source.kind)
-    return with_read_types(scan.schema, states, ReadPlan.of(scan.source.read).types)
+    return with_read_types(scan.schema, scan.states, ReadPlan.of(scan.source.read).types)
 
 
 def with_metadata_of(schema: pa.Schema, typed: pa.Schema) -> pa.Schema:
@@ -200,11 +199,6 @@ def _by_column(state: StateDescription, *, byte_arrays: bool) -> dict[str, ReadT
         return types
     of_columns = {name: getattr(state, role) for name, role in state.COLUMNS.items()}
     return {name: ReadType(type_, state.name, state.kind, byte_arrays=byte_arrays) for name, type_ in of_columns.items()}
-
-
-def _lacks_type(state: StateDescription) -> bool:
-    """Return whether the savepoint does not have the type of a map's keys: with the asynchronous API of Flink 2.0."""
-    return isinstance(state, MapDescription) and state.map_key is None
 
 
 def _of_value(state: KeyedDescription, *, byte_arrays: bool) -> ReadType:

@@ -16,7 +16,7 @@ from state_processor.backends.formats.row_layout import KEY_COLUMN
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.schema_text import with_comments_of
-from state_processor.backends.read.state_access import SelectableStateReader, StatesToRead, open_state
+from state_processor.backends.read.state_access import SelectableStateReader, StatesToRead
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.display.progress import progress
 from state_processor.options.access import SnapshotAccess
@@ -57,19 +57,28 @@ class StateRequest:
         """Find the operator in a snapshot."""
         return StoredOperator.find(snapshot, self._uid, self.operator.uid_hash)
 
-    def open(self, stored: StoredOperator) -> StateScan:
-        """Check the arguments, and open the state of an operator that :meth:`find` returns."""
-        values = check_arguments({**self.options, "kind": self.kind})
-        evolving, schema = evolving_types(self.schema)
-        types = {**evolving, **self._inferred(stored, values), **dict(values.get("types", ()))}
-        named = {"uid_hash": self.operator.uid_hash} if self._uid is None else {"uid": self._uid}
-        values |= named | ({} if self.state is None else {"state": self.state})
-        values |= {"types": tuple(types.items())} if types else {}
-        source = SourceOptions.of(stored.snapshot.directory, values)
-        reader = find_reader(source, stored)
-        delivered = reader.schema if schema is None else arrow_schema(schema, reader.schema)
-        ProjectedReader.of(reader, delivered)  # refuses conversions
-        return StateScan(values, source, stored, reader, delivered)
+    def open_path(self, path: str | PathLike[str]) -> StateScan:
+        """Open a snapshot, and the state in it."""
+        return self.open(self.find(SnapshotAccess.among(self.options).open(path)))
+
+    def open(self, stored: StoredOperator, door: Door = Door.FUNCTIONS) -> StateScan:
+        """Check the arguments, and open the state of an operator that :meth:`find` returns.
+
+        ``door``: messages spell options as at this door.
+        """
+        with entered(door):
+            values = check_arguments({**self.options, "kind": self.kind})
+            evolving, schema = evolving_types(self.schema)
+            types = {**evolving, **self._inferred(stored, values), **dict(values.get("types", ()))}
+            uid = self._uid
+            values |= {"uid_hash": self.operator.uid_hash} if uid is None else {"uid": uid}
+            values |= ({} if self.state is None else {"state": self.state}) | ({"types": tuple(types.items())} if types else {})
+            source = SourceOptions.of(stored.snapshot.directory, values)
+            states = StatesToRead.find(stored, source.state, source.kind)
+            reader = find_reader(source, states)
+            delivered = reader.schema if schema is None else arrow_schema(schema, reader.schema)
+            ProjectedReader.of(reader, delivered)  # refuses conversions
+            return StateScan(values, source, states, reader, delivered)
 
     def _inferred(self, stored: StoredOperator, values: Mapping[str, Any]) -> Mapping[str, JavaType]:
         """Return the Java types that the values of the state have, by path, if the options ask for them."""
@@ -86,22 +95,16 @@ class StateScan:
 
     values: Mapping[str, Any]  # the normal forms of the options, by keyword argument
     source: SourceOptions  # the checked options of the read
-    stored: StoredOperator  # the operator that has the state
+    states: StatesToRead  # what the state consists of
     reader: SelectableStateReader  # reads all columns of all keys
     schema: pa.Schema
     # the registrations and the spelling of options where the state was found. Libraries read in threads of their own.
     context: Context = field(default_factory=copy_context, compare=False, repr=False)
 
-    @classmethod
-    def of(cls, stored: StoredOperator, request: StateRequest) -> StateScan:
-        """Open a state of an operator. Messages spell options as those of functions."""
-        with entered(Door.FUNCTIONS):
-            return request.open(stored)
-
-    @classmethod
-    def open(cls, path: str | PathLike[str], request: StateRequest) -> StateScan:
-        """Open a snapshot, and a state in it."""
-        return cls.of(request.find(SnapshotAccess.among(request.options).open(path)), request)
+    @property
+    def stored(self) -> StoredOperator:
+        """The operator that has the state."""
+        return self.states.stored
 
     def read(self, schema: pa.Schema | None = None, keys: frozenset[Any] | None = None) -> Iterator[pa.RecordBatch]:
         """Read rows, lazily; at least one batch, which may be empty.
@@ -134,8 +137,7 @@ class StateScan:
         self.stored.snapshot.check_plan()
         reader = self.reader
         if keys is not None:
-            options = replace(self.source.read, keys=tuple(keys))
-            reader = open_state(self.stored, self.source.state, self.source.kind, options)
+            reader = self.states.open(replace(self.source.read, keys=tuple(keys)))
         projected = ProjectedReader.of(reader, self.schema if schema is None else schema)
         empty = True
         watched = partial(progress, doing="reading")
@@ -144,13 +146,13 @@ class StateScan:
             yield batch
             del batch
         if empty:
-            yield pa.RecordBatch.from_pylist([], projected.projection.schema)
+            yield pa.RecordBatch.from_pylist([], projected.schema)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """States of windows that a row for each key does not have, and the times of a regional checkpoint."""
         with entered(Door.FUNCTIONS):
-            note = StatesToRead.find(self.stored, self.source.state, self.source.kind).note
+            note = self.states.note
         return tuple(filter(None, (note, self.stored.mixed_times)))
 
     @property

@@ -109,11 +109,11 @@ class SnapshotReader:
             See :class:`~state_processor.options.groups.KeyedStateOptions`. Options of columns and their values are refused, since
             they do not change the number of rows.
         """
-        from state_processor.read.scans import StateRequest, StateScan
+        from state_processor.read.scans import StateRequest
 
         check_given(options, _OF_COLUMNS, "on values: read the state")
         request = StateRequest(OperatorIdentifier.of(uid), state, kind, None, {**options, **self._access.values()})
-        return StateScan.of(request.find(self._snapshot), request).count()
+        return request.open(request.find(self._snapshot)).count()
 
     def types(self, uid: str | OperatorIdentifier) -> OperatorTypes:
         """Return the types of the keyed states of an operator, as ``states`` of ``with_keyed_state`` takes them.

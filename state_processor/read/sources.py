@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from logging import getLogger
 from pickle import PicklingError, dumps
 from typing import Any, Final
@@ -69,10 +70,9 @@ def open_operator(options: SourceOptions, cached: KnownStates | None = None) -> 
     return replace(stored, known=(cached.states, []))
 
 
-def find_reader(options: SourceOptions, stored: StoredOperator) -> SelectableStateReader:
-    """Return the reader of the state that the options name."""
-    read = StatesToRead.find(stored, options.state, options.kind)
-    states = [state for variants in read.variants.values() for state in variants]
+def find_reader(options: SourceOptions, read: StatesToRead) -> SelectableStateReader:
+    """Return the reader of states, unless an option does not act on them."""
+    stored, states = read.stored, list(chain.from_iterable(read.variants.values()))
     place = stored.label if options.state is None else f"state {options.state!r} of {stored.label}"
     check_effects(options.given, read.kind, EFFECTIVE_OPTIONS, place)
     check_time_to_live(options.given, place, has_ttl=any(state.has_ttl for state in states))
@@ -103,18 +103,26 @@ class ProjectedReader:
     """A reader whose rows are projected to another schema. After unpickling it can read, but not plan."""
 
     reader: StateReader
-    projection: Projection
+    projection: Projection | None = None  # none for the columns of the reader
 
     @classmethod
     def of(cls, reader: SelectableStateReader, schema: pa.Schema) -> ProjectedReader:
         """Return a reader of the columns of a schema. What it leaves out, fields of structs too, is skipped, not decoded."""
+        if schema is reader.schema:
+            return cls(reader)
         whole = cls(reader, Projection(reader.schema, schema))
         selected = reader.select(selection(reader.schema, schema))
         return whole if selected.schema.equals(reader.schema) else cls(selected, Projection(selected.schema, schema))
 
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the batches of a read."""
+        return self.reader.schema if self.projection is None else self.projection.schema
+
     def read(self, split: Any) -> Iterator[pa.RecordBatch]:
         """Read the rows of one part."""
-        return map(self.projection.apply, self.reader.read(split))
+        batches = self.reader.read(split)
+        return batches if self.projection is None else map(self.projection.apply, batches)
 
 
 def refuse_nanoseconds(schema: pa.Schema, place: str) -> None:

@@ -119,12 +119,14 @@ class FlinkSavepointDataSource(SnapshotDataSource):
     @asked_by_spark()
     def schema(self) -> StructType:
         """Return the columns of the state, as the snapshot describes them."""
+        from state_processor.backends.read.state_access import StatesToRead
         from state_processor.read.sources import find_reader, known_states, open_operator
 
         options, _ = self._parsed(SAVEPOINT_FORMAT)
         stored = open_operator(options)
         self._known = known_states(options, stored)
-        return with_table_options(spark_schema(find_reader(options, stored).schema), self.options)
+        reader = find_reader(options, StatesToRead.find(stored, options.state, options.kind))
+        return with_table_options(spark_schema(reader.schema), self.options)
 
     @asked_by_spark()
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -200,11 +202,12 @@ class SavepointStateReader(DataSourceReader):
 
     @cached_property
     def _opened(self) -> tuple[StoredOperator, SelectableStateReader]:
+        from state_processor.backends.read.state_access import StatesToRead
         from state_processor.read.sources import find_reader, open_operator
 
         self._serializers.enter()
         stored = open_operator(self._options, self._known)
-        return stored, find_reader(self._options, stored)
+        return stored, find_reader(self._options, StatesToRead.find(stored, self._options.state, self._options.kind))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in self._not_sent}

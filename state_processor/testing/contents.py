@@ -21,7 +21,7 @@ from state_processor.applications.jobs.verdicts import JobReport, Outcome
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
-from state_processor.read.scans import StateRequest, StateScan
+from state_processor.read.scans import StateRequest
 from state_processor.read.sources import takes_keys
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.json_text import parse_json
@@ -145,9 +145,9 @@ def assert_state(
 def contents_of(path: str | PathLike[str], uid: str | OperatorIdentifier, state: str, options: Mapping[str, Any]) -> Contents:
     """Return the values of a state by key, or its elements."""
     request = StateRequest(OperatorIdentifier.of(uid), state, options={"nanos": "string", **options})
-    scan = StateScan.open(path, request)
+    scan = request.open_path(path)
     if takes_keys(scan.reader):
-        scan = StateScan.of(scan.stored, replace(request, options={"flatten": False, **request.options}))
+        scan = replace(request, options={"flatten": False, **request.options}).open(scan.stored)
     table = pa.Table.from_batches(scan.read(), scan.schema)
     columns = [[_plain(value, column.type) for value in column.to_pylist()] for column in table.columns]
     if len(columns) == 1:

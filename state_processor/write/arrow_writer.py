@@ -11,7 +11,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import ChangedSavepointOptions, NewSavepointOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.rows import Rows
-from state_processor.read.scans import StateRequest, StateScan
+from state_processor.read.scans import StateRequest
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM
@@ -92,7 +92,7 @@ class SavepointWriter(QueryMethods):
         options: Mapping[str, Any],
     ) -> ArrowRows:
         request = StateRequest(uid, name, None, schema, {**access.values(), **options})
-        scan = StateScan.of(request.find(snapshot), request)
+        scan = request.open(request.find(snapshot))
         return ArrowRows.of(Rows(scan.schema, scan.read))
 
     def _engine(self) -> LocalEngine:

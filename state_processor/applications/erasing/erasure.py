@@ -39,7 +39,7 @@ from state_processor.options.groups import ChangedSavepointOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.finding import search, sought, sought_keys, unfit_keys
 from state_processor.read.read_types import with_read_types
-from state_processor.read.scans import StateRequest, StateScan
+from state_processor.read.scans import StateRequest
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.json_text import json_text_of
@@ -410,7 +410,7 @@ class Erasure:
     def _selected(self, path: Path, operator: OperatorState) -> pa.Table:
         identifier = OperatorIdentifier.for_uid_hash(operator.operator_id)
         request = StateRequest(identifier, self.state, None, None, {"nanos": "string", **self.access.values()})
-        return matching_rows(StateScan.open(path, request), str(self.where)).read_all()
+        return matching_rows(request.open_path(path), str(self.where)).read_all()
 
     # Proof
 

@@ -187,7 +187,7 @@ class Conversion:
     def scan(self, stored: StoredOperator, **access: Any) -> StateScan:
         """Open the old state."""
         operator = OperatorIdentifier(stored.operator.uid, stored.operator.operator_id)
-        return StateScan.of(stored, StateRequest(operator, self.old.name, options={**access, **self.options}))
+        return StateRequest(operator, self.old.name, options={**access, **self.options}).open(stored)
 
     def tried(self, stored: StoredOperator) -> Trial:
         """Convert the values of the snapshot without writing them, up to a limit. The write refuses the values behind it."""

@@ -21,7 +21,7 @@ from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.display.text_tables import json_value
 from state_processor.read.rows import Rows
-from state_processor.read.scans import StateRequest, StateScan
+from state_processor.read.scans import StateRequest
 from state_processor.read.sizes import SizeReport
 from state_processor.read.snapshots import snapshots_table
 from state_processor.serializers.errors import NotFoundError, OptionError
@@ -133,7 +133,7 @@ class Browsing:
         offset, count = _number(query, "offset", 0, 1 << 62), _number(query, "count", _PAGE, _MOST_ROWS)
         kind = TIMER_KIND if state is None else None
         request = StateRequest(OperatorIdentifier.of(uid), state, kind, None, READING)
-        scan = StateScan.of(request.find(served.snapshot), request)
+        scan = request.open(request.find(served.snapshot))
         batches = replace(self._limits, rows=1 << 62).bounded(scan.read())
         table = pa.Table.from_batches(_slice(batches, offset, count + 1), scan.schema)
         answer = _page(table, count) | {"offset": offset, "notes": Rows(scan.schema, scan.read, scan.notes).notes}

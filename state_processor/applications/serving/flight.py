@@ -77,7 +77,7 @@ class Scan:
         options = {**READING, **({} if self.columns is None else {"columns": self.columns})}
         options |= {} if self.keys is None else {"keys": self.keys}
         request = StateRequest(OperatorIdentifier.of(self.uid or ""), self.state, self.kind, None, options)
-        return StateScan.of(request.find(served.snapshot), request)
+        return request.open(request.find(served.snapshot))
 
 
 def _schema_of(scan: StateScan) -> pa.Schema:

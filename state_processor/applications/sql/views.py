@@ -101,7 +101,7 @@ class _Opener:
         """Return a view of a state."""
         operator = OperatorIdentifier.for_uid_hash(self.stored.operator.operator_id)
         request = StateRequest(operator, state, kind, None, self.options)
-        return View(schema, name, partial(StateScan.of, self.stored, request), operator, state, kind)
+        return View(schema, name, partial(request.open, self.stored), operator, state, kind)
 
 
 def _views_of_operator(surveyed: Survey, opened: _Opener, schema: str, free: Callable[[], str]) -> Iterator[View]:

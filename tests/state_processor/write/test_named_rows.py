@@ -9,7 +9,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.applications.sql.conditions import matching_rows
-from state_processor.read.scans import StateRequest, StateScan
+from state_processor.read.scans import StateRequest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -168,6 +168,6 @@ def test_names_of_states_have_dots_and_quotes(spark: SparkSession, tmp_path: Pat
     writer.write(tmp_path / "s")
     found = sp.SavepointReader.read(spark, tmp_path / "s").read_keyed_state("k").collect()
     assert [row.asDict() for row in found] == [{"key": "k", "a.b": 1, "c`.`d": {"m": 2}}]
-    scan = StateScan.open(tmp_path / "s", StateRequest(sp.OperatorIdentifier.for_uid("k"), None, None, None, {}))
+    scan = StateRequest(sp.OperatorIdentifier.for_uid("k"), None, None, None, {}).open_path(tmp_path / "s")
     for where, count in (('"a.b" = 1', 1), ("\"c`.`d\"['m'] = 3", 0)):
         assert matching_rows(scan, where).read_all().num_rows == count

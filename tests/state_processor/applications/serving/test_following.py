@@ -18,7 +18,7 @@ from state_processor.applications.serving.limits import Limits
 from state_processor.backends.metadata import discovery
 from state_processor.backends.read.keyed_splits import KeyedHandle
 from state_processor.read.key_contents import KeyContents
-from state_processor.read.scans import StateRequest, StateScan
+from state_processor.read.scans import StateRequest
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError
 from state_processor.serializers.kernel.interpreter import interpreter
 from tests.state_processor.applications.serving.checkpoints import JOB, KEYS, remove_checkpoint, write_checkpoint
@@ -104,7 +104,7 @@ def test_open_files_are_read_after_their_removal(tmp_path: Path, backend: str) -
     remove_checkpoint(tmp_path, 1)
     assert value_of(old) == 1
     request = StateRequest(TOTALS, "total")
-    scan = StateScan.of(request.find(old.snapshot), request)
+    scan = request.open(request.find(old.snapshot))
     assert [row["value"] for batch in scan.read() for row in batch.to_pylist()] == [1] * len(KEYS)
 
 
