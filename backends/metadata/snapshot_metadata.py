@@ -10,11 +10,10 @@ import gc
 import struct
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Any, Final
 
-from state_processor.backends.metadata import handle_reader as reader
-from state_processor.backends.metadata import handle_writer as writer
-from state_processor.backends.metadata.handle_reader import HandleInput
+from state_processor.backends.metadata import handle_layouts as layouts
+from state_processor.backends.metadata.handle_layouts import HandleInput
 from state_processor.backends.metadata.handles import (
     MAX_KEY_GROUPS,
     ByteStreamStateHandle,
@@ -30,9 +29,6 @@ from state_processor.backends.metadata.stored_part import MetadataFile
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataOutput
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _PICTURED: Final = 40
 _TEXT: Final = frozenset(b"\t\n\r").union(range(0x20, 0x7F))
@@ -81,8 +77,6 @@ def described_directory(names: Collection[str]) -> str:
 
 MAGIC: Final = 0x4960672D
 MASTER_STATE_MAGIC: Final = 0xC96B1696
-
-_T = TypeVar("_T")
 
 _HEAD: Final = 64
 """Number of bytes that identify other file formats."""
@@ -315,7 +309,7 @@ def _read_operator(inp: HandleInput, layout: MetadataLayout) -> OperatorState:
 
 
 def _read_coordinator(inp: HandleInput) -> ByteStreamStateHandle | None:
-    handle: StreamStateHandle | None = reader.read_stream(inp)
+    handle: StreamStateHandle | None = layouts.STREAM.read(inp)
     if handle is not None and not isinstance(handle, ByteStreamStateHandle):
         raise inp.corrupt(f"coordinator state must be inline, found a {type(handle).__name__}")
     return handle
@@ -336,12 +330,12 @@ def _read_subtask(inp: HandleInput, layout: MetadataLayout, parallelism: int) ->
     managed_operator = raw_operator = None
     if not inp.skip_if(_NO_PAIR):
         managed_operator, raw_operator = _read_optional_operator_state(inp), _read_optional_operator_state(inp)
-    managed_keyed, raw_keyed = reader.read_keyed(inp), reader.read_keyed(inp)
+    managed_keyed, raw_keyed = layouts.KEYED.read(inp), layouts.KEYED.read(inp)
     inputs: tuple[InputStateHandle, ...] = ()
     outputs: tuple[OutputStateHandle, ...] = ()
     if layout.channels and not inp.skip_if(_NO_PAIR):
-        inputs = _read_list(inp, reader.read_typed_input if layout.typed_channels else reader.read_input_channel)
-        outputs = _read_list(inp, reader.read_typed_output if layout.typed_channels else reader.read_result_subpartition)
+        inputs = _read_channels(inp, layouts.INPUT, layout.typed_channels)
+        outputs = _read_channels(inp, layouts.OUTPUT, layout.typed_channels)
     reference = _read_reference(inp) if layout.reference else None
     return OperatorSubtaskState(
         index, managed_operator, raw_operator, managed_keyed, raw_keyed, inputs, outputs, False, reference, duration
@@ -352,13 +346,14 @@ def _read_optional_operator_state(inp: HandleInput) -> OperatorStateHandle | Non
     (present,) = inp.unpack(_INT)
     if not present:
         return None
-    handle = reader.read_operator(inp) if present == 1 else None
+    handle: OperatorStateHandle | None = layouts.OPERATOR.read(inp) if present == 1 else None
     if handle is None:
         raise inp.corrupt(f"operator state announced by {present}, found null")
     return handle
 
 
-def _read_list(inp: HandleInput, read: Callable[[HandleInput], _T]) -> tuple[_T, ...]:
+def _read_channels(inp: HandleInput, kind: layouts.HandleKind, typed: bool) -> tuple[Any, ...]:
+    read = kind.read if typed else kind.read_untyped
     return tuple([read(inp) for _ in range(inp.read_count("channel states", _SMALLEST_CHANNEL))])
 
 
@@ -405,7 +400,7 @@ def _write_operator(out: DataOutput, operator: OperatorState, layout: MetadataLa
         _inexpressible(operator.coordinator_state is not None, "coordinator state", operator, version)
         out.write_int(operator.chain_length)
     else:
-        writer.write_handle(out, operator.coordinator_state)
+        layouts.write_handle(out, operator.coordinator_state)
     if operator.fully_finished:
         _inexpressible(not layout.channels, "a finished operator", operator, version)
         out.write_int(-1)
@@ -428,9 +423,9 @@ def _write_subtask(
     for handle in (subtask.managed_operator, subtask.raw_operator):
         out.write_int(0 if handle is None else 1)
         if handle is not None:
-            writer.write_handle(out, handle)
-    writer.write_handle(out, subtask.managed_keyed)
-    writer.write_handle(out, subtask.raw_keyed)
+            layouts.write_handle(out, handle)
+    layouts.write_handle(out, subtask.managed_keyed)
+    layouts.write_handle(out, subtask.raw_keyed)
     for channels in (subtask.input_channels, subtask.result_subpartitions):
         if layout.channels:
             out.write_int(len(channels))
@@ -438,7 +433,7 @@ def _write_subtask(
             _inexpressible(not layout.channels, "channel state", operator, version)
             merged = isinstance(channel, MergedChannelStateHandle)
             _inexpressible(merged and not layout.typed_channels, "merged channel state", operator, version)
-            writer.write_channel(out, channel, layout.typed_channels)
+            layouts.write_channel(out, channel, layout.typed_channels)
     if layout.reference:
         out.write_boolean(subtask.reference_checkpoint_id is not None)
         if subtask.reference_checkpoint_id is not None:

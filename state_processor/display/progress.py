@@ -27,6 +27,9 @@ def progress(parts: Collection[T], doing: str) -> Iterator[T]:
 
     ``parts``: the parts; if all have a ``size``, the bar counts bytes. ``doing``: the activity, such as ``reading``.
     """
+    if not _is_shown():
+        yield from parts
+        return
     sizes = [getattr(part, "size", None) for part in parts]
     is_bytes = bool(sizes) and None not in sizes
     unit: dict[str, Any] = {"unit": "B", "unit_scale": True, "unit_divisor": 1024} if is_bytes else {"unit": " parts"}
@@ -42,6 +45,9 @@ def progress_of_rows(batches: Iterable[Batch], doing: str, total: int | None) ->
 
     ``doing``: the activity, such as ``encoding``. ``total``: number of rows; ``None`` if it is unknown.
     """
+    if not _is_shown():
+        yield from batches
+        return
     with _bar(doing, total, {"unit": " rows", "unit_scale": True}) as update:
         for batch in batches:
             yield batch
@@ -52,9 +58,8 @@ def progress_of_rows(batches: Iterable[Batch], doing: str, total: int | None) ->
 def _bar(doing: str, total: int | None, unit: Mapping[str, Any]) -> Iterator[Callable[[int], object]]:
     """Show a bar, if possible, and return the function that advances it."""
     make_bar: Any = None
-    if _is_shown():
-        with catch_warnings(action="ignore"), suppress(ImportError):  # in notebooks without ipywidgets, where bars are text
-            make_bar = import_module("tqdm.auto").tqdm
+    with catch_warnings(action="ignore"), suppress(ImportError):  # in notebooks without ipywidgets, where bars are text
+        make_bar = import_module("tqdm.auto").tqdm
     if make_bar is None:
         yield lambda _: None
         return
@@ -67,5 +72,4 @@ def _is_shown() -> bool:
 
     A bar that is not shown takes tqdm's lock all the same. Forks share that lock: one that is killed meanwhile would keep it.
     """
-    streams = [stream for stream in (sys.stderr, sys.stdout) if stream is not None]
-    return any(not hasattr(stream, "isatty") or stream.isatty() for stream in streams)
+    return any(stream is not None and (not hasattr(stream, "isatty") or stream.isatty()) for stream in (sys.stderr, sys.stdout))

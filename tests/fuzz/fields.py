@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from state_processor.backends.metadata.handle_reader import HandleInput
+from state_processor.backends.metadata.handle_layouts import HandleInput
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.io import DataInput
 from tests.fuzz.edits import Field

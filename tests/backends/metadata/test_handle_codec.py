@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_processor.backends.metadata import handle_reader as reader
-from state_processor.backends.metadata import handle_writer as writer
+from state_processor.backends.metadata import handle_layouts as layouts
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata.handle_reader import HandleInput
+from state_processor.backends.metadata.handle_layouts import HandleInput
 from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataOutput
 from tests.backends.strategies import INPUTS, KEYED, MERGED_INPUTS, MERGED_OUTPUTS, OPERATOR, OUTPUTS, STREAMS
@@ -114,20 +113,20 @@ OUTPUT_BYTES = {
 }
 
 
-def cases(read, table, write):
-    return [pytest.param(read, write, handle, raw, id=f"{read.__name__}-{name}") for name, (handle, raw) in table.items()]
+def cases(kind, table, write):
+    return [pytest.param(kind.read, write, handle, raw, id=f"{kind.name}-{name}") for name, (handle, raw) in table.items()]
 
 
 def write_typed(out, handle):
-    writer.write_channel(out, handle, typed=True)
+    layouts.write_channel(out, handle, typed=True)
 
 
 ALL = [
-    *cases(reader.read_stream, STREAM_BYTES, writer.write_handle),
-    *cases(reader.read_keyed, KEYED_BYTES, writer.write_handle),
-    *cases(reader.read_operator, OPERATOR_BYTES, writer.write_handle),
-    *cases(reader.read_typed_input, INPUT_BYTES, write_typed),
-    *cases(reader.read_typed_output, OUTPUT_BYTES, write_typed),
+    *cases(layouts.STREAM, STREAM_BYTES, layouts.write_handle),
+    *cases(layouts.KEYED, KEYED_BYTES, layouts.write_handle),
+    *cases(layouts.OPERATOR, OPERATOR_BYTES, layouts.write_handle),
+    *cases(layouts.INPUT, INPUT_BYTES, write_typed),
+    *cases(layouts.OUTPUT, OUTPUT_BYTES, write_typed),
 ]
 
 
@@ -155,24 +154,24 @@ def test_every_prefix_is_an_error(read, write, handle, raw):
 @pytest.mark.parametrize(
     ("read", "body"),
     [
-        (reader.read_input_channel, h.InputChannelStateHandle),
-        (reader.read_result_subpartition, h.ResultSubpartitionStateHandle),
+        (layouts.INPUT.read_untyped, h.InputChannelStateHandle),
+        (layouts.OUTPUT.read_untyped, h.ResultSubpartitionStateHandle),
     ],
 )
 def test_channels_before_version_6_have_no_type(read, body):
     handle = body(1, 2, 3, h.Offsets.of([4, 5]), 600, FILE)
     assert read(HandleInput(CHANNEL_BODY, "test")) == handle
-    assert written(lambda out, value: writer.write_channel(out, value, typed=False), handle) == CHANNEL_BODY
+    assert written(lambda out, value: layouts.write_channel(out, value, typed=False), handle) == CHANNEL_BODY
 
 
 @pytest.mark.parametrize(
     ("read", "strategy", "write"),
     [
-        pytest.param(reader.read_stream, STREAMS, writer.write_handle, id="stream"),
-        pytest.param(reader.read_keyed, KEYED, writer.write_handle, id="keyed"),
-        pytest.param(reader.read_operator, OPERATOR, writer.write_handle, id="operator"),
-        pytest.param(reader.read_typed_input, INPUTS | MERGED_INPUTS, write_typed, id="input"),
-        pytest.param(reader.read_typed_output, OUTPUTS | MERGED_OUTPUTS, write_typed, id="output"),
+        pytest.param(layouts.STREAM.read, STREAMS, layouts.write_handle, id="stream"),
+        pytest.param(layouts.KEYED.read, KEYED, layouts.write_handle, id="keyed"),
+        pytest.param(layouts.OPERATOR.read, OPERATOR, layouts.write_handle, id="operator"),
+        pytest.param(layouts.INPUT.read, INPUTS | MERGED_INPUTS, write_typed, id="input"),
+        pytest.param(layouts.OUTPUT.read, OUTPUTS | MERGED_OUTPUTS, write_typed, id="output"),
     ],
 )
 @given(data=st.data())
@@ -187,33 +186,33 @@ def test_round_trip(data, read, strategy, write):
 @pytest.mark.parametrize(
     ("read", "raw", "message"),
     [
-        pytest.param(reader.read_stream, byte(99), "offset 0: 99 is not a code of a stream handle", id="stream code"),
-        pytest.param(reader.read_stream, byte(17), "17 is not a code of a stream handle", id="operator code as stream"),
-        pytest.param(reader.read_keyed, byte(4), "4 is not a code of a keyed state handle", id="keyed code"),
-        pytest.param(reader.read_operator, byte(7), "7 is not a code of a operator state handle", id="operator code"),
-        pytest.param(reader.read_typed_input, byte(2), "2 is not a code of a input channel handle", id="output as input"),
-        pytest.param(reader.read_typed_output, byte(3), "3 is not a code of a result subpartition handle", id="input as output"),
-        pytest.param(reader.read_keyed, byte(7) + i(0, 2**31 - 1), "2147483647 key groups from 0", id="too many key groups"),
-        pytest.param(reader.read_keyed, byte(7) + i(0, -1), "-1 key groups", id="negative key groups"),
-        pytest.param(reader.read_keyed, byte(7) + i(-1, 1), "key groups from -1", id="negative start"),
-        pytest.param(reader.read_keyed, byte(7) + i(32000, 1000), "at most 32768", id="past the last key group"),
+        pytest.param(layouts.STREAM.read, byte(99), "offset 0: 99 is not a code of a stream handle", id="stream code"),
+        pytest.param(layouts.STREAM.read, byte(17), "17 is not a code of a stream handle", id="operator code as stream"),
+        pytest.param(layouts.KEYED.read, byte(4), "4 is not a code of a keyed state handle", id="keyed code"),
+        pytest.param(layouts.OPERATOR.read, byte(7), "7 is not a code of a operator state handle", id="operator code"),
+        pytest.param(layouts.INPUT.read, byte(2), "2 is not a code of a input channel handle", id="output as input"),
+        pytest.param(layouts.OUTPUT.read, byte(3), "3 is not a code of a result subpartition handle", id="input as output"),
+        pytest.param(layouts.KEYED.read, byte(7) + i(0, 2**31 - 1), "2147483647 key groups from 0", id="too many key groups"),
+        pytest.param(layouts.KEYED.read, byte(7) + i(0, -1), "-1 key groups", id="negative key groups"),
+        pytest.param(layouts.KEYED.read, byte(7) + i(-1, 1), "key groups from -1", id="negative start"),
+        pytest.param(layouts.KEYED.read, byte(7) + i(32000, 1000), "at most 32768", id="past the last key group"),
         pytest.param(
-            reader.read_keyed, byte(7) + i(0, 1) + q(0) + byte(0), "expected a stream handle, found null", id="no stream"
+            layouts.KEYED.read, byte(7) + i(0, 1) + q(0) + byte(0), "expected a stream handle, found null", id="no stream"
         ),
-        pytest.param(reader.read_operator, byte(4) + i(2**31 - 1), "2147483647 operator states", id="too many states"),
+        pytest.param(layouts.OPERATOR.read, byte(4) + i(2**31 - 1), "2147483647 operator states", id="too many states"),
         pytest.param(
-            reader.read_operator, byte(4) + i(1) + utf("s") + byte(3) + i(0) + INLINE_BYTES, "3 is not a mode", id="mode"
+            layouts.OPERATOR.read, byte(4) + i(1) + utf("s") + byte(3) + i(0) + INLINE_BYTES, "3 is not a mode", id="mode"
         ),
         pytest.param(
-            reader.read_operator, byte(4) + i(1) + utf("s") + byte(0) + i(2**28) + INLINE_BYTES, "offsets", id="too many offsets"
+            layouts.OPERATOR.read, byte(4) + i(1) + utf("s") + byte(0) + i(2**28) + INLINE_BYTES, "offsets", id="too many offsets"
         ),
-        pytest.param(reader.read_stream, byte(1) + utf("n") + i(-5), "inline state of -5 bytes", id="negative length"),
-        pytest.param(reader.read_stream, byte(2) + q(-1) + utf("f"), "negative length -1", id="negative file length"),
-        pytest.param(reader.read_stream, byte(2) + q(1) + b"\0\4\xed\xb0\x80x", "surrogates", id="lone surrogate"),
-        pytest.param(reader.read_stream, byte(15) + q(0, 0) + i(2) + utf("p") + utf("l"), "2 is not a scope", id="scope"),
-        pytest.param(reader.read_stream, byte(1) + b"\0\1\xff" + i(0), "not modified UTF-8", id="string"),
+        pytest.param(layouts.STREAM.read, byte(1) + utf("n") + i(-5), "inline state of -5 bytes", id="negative length"),
+        pytest.param(layouts.STREAM.read, byte(2) + q(-1) + utf("f"), "negative length -1", id="negative file length"),
+        pytest.param(layouts.STREAM.read, byte(2) + q(1) + b"\0\4\xed\xb0\x80x", "surrogates", id="lone surrogate"),
+        pytest.param(layouts.STREAM.read, byte(15) + q(0, 0) + i(2) + utf("p") + utf("l"), "2 is not a scope", id="scope"),
+        pytest.param(layouts.STREAM.read, byte(1) + b"\0\1\xff" + i(0), "not modified UTF-8", id="string"),
         pytest.param(
-            reader.read_keyed,
+            layouts.KEYED.read,
             byte(14) + i(0, 1) + q(0) + i(0) + i(1) + byte(7) + KEY_GROUPS_BODY,
             "7 is not a code of a changelog handle",
             id="key groups as change",
@@ -227,6 +226,6 @@ def test_damage(read, raw, message):
 
 def test_null_among_materialized_handles_is_dropped_as_flink_does():
     raw = byte(14) + i(64, 3) + q(5) + i(2) + byte(0) + CHANGE_BYTES + i(0) + q(2, 3) + utf("c")
-    handle = reader.read_keyed(HandleInput(raw, "test"))
+    handle = layouts.KEYED.read(HandleInput(raw, "test"))
     assert isinstance(handle, h.ChangelogStateBackendHandle)
     assert handle.materialized == (CHANGE,)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from state_processor.backends.metadata import handle_reader, metadata_digest
+from state_processor.backends.metadata import handle_layouts, metadata_digest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import (
@@ -44,8 +44,8 @@ class File:
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_windows_of_all_sizes(value: CheckpointMetadata, window: int, smallest: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(handle_reader, "_WINDOW", window)
-        patch.setattr(handle_reader, "_LARGE", smallest)
+        patch.setattr(handle_layouts, "_WINDOW", window)
+        patch.setattr(handle_layouts, "_LARGE", smallest)
         data = write_metadata(value)
         read = read_metadata(File(data))
         assert read == value
@@ -55,8 +55,8 @@ def test_windows_of_all_sizes(value: CheckpointMetadata, window: int, smallest: 
 @pytest.mark.parametrize("file", metadata_files(), ids=str)
 def test_real_files_and_their_beginnings(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each cut gives the error, with the position, that it gives in memory."""
-    monkeypatch.setattr(handle_reader, "_WINDOW", 64)
-    monkeypatch.setattr(handle_reader, "_LARGE", 4)
+    monkeypatch.setattr(handle_layouts, "_WINDOW", 64)
+    monkeypatch.setattr(handle_layouts, "_LARGE", 4)
     data = file.read_bytes()
     assert read_metadata(File(data)) == read_metadata(data)
     for end in random.Random(5).sample(range(len(data)), min(20, len(data))):
