@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from os import PathLike
 from typing import Any, Unpack
@@ -14,12 +13,12 @@ from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.options.access import SnapshotAccess, read_plan
 from state_processor.options.groups import ChangedSavepointOptions, NewSavepointOptions
 from state_processor.options.keywords import takes_options
+from state_processor.read.scans import StateRequest
 from state_processor.reader import SavepointReader
 from state_processor.spark.dataframe_rows import SparkRows, rows_of
 from state_processor.spark.engine import SparkEngine
 from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import lost_sessions
-from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM
 from state_processor.write.query_methods import GivenPlan, QueryMethods, plan_text
@@ -120,16 +119,9 @@ class SavepointWriter(QueryMethods):
     def _rows(self, source: Any, *columns: str) -> SparkRows:
         return rows_of(self._spark, source).spelled(columns)
 
-    def _read(
-        self,
-        snapshot: Snapshot,
-        access: SnapshotAccess,
-        uid: OperatorIdentifier,
-        name: str,
-        schema: Any,
-        options: Mapping[str, Any],
-    ) -> SparkRows:
-        return SparkRows(SavepointReader(self._spark, snapshot, access).read_keyed_state(uid, name, schema=schema, **options))
+    def _read(self, snapshot: Snapshot, access: SnapshotAccess, request: StateRequest) -> SparkRows:
+        reader = SavepointReader(self._spark, snapshot, access)
+        return SparkRows(reader.read_keyed_state(request.operator, request.state, schema=request.schema, **request.options))
 
     def _plan(self, plan: GivenPlan) -> CompiledPlan:
         text = plan_text(plan)

@@ -68,7 +68,14 @@ def read_state(
 
 
 def _expire(batch: pa.RecordBatch, plan: ReadPlan) -> pa.RecordBatch:
-    return batch if plan.expiry is None else batch.filter(plan.expiry.wanted(batch.column(shapes.LAST_ACCESS)))
+    newest = plan.options.newest_expired
+    return batch if newest is None else batch.filter(_selected(batch.column(shapes.LAST_ACCESS), newest, plan))
+
+
+def _selected(access: pa.Array, newest_expired: int, plan: ReadPlan) -> pa.Array:
+    """Return which values are read, by their last access. Values without one never expire (Flink: ``TtlUtils.expired``)."""
+    alive = pc.fill_null(pc.greater(access, pa.scalar(newest_expired, shapes.TIMESTAMP)), True)
+    return pc.invert(alive) if plan.options.expired == "only" else alive
 
 
 def _shape_list(batches: Iterator[pa.RecordBatch], state: KeyedDescription, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
@@ -125,15 +132,16 @@ def _expire_nested(batch: pa.RecordBatch, plan: ReadPlan) -> pa.RecordBatch:
     keys = column.keys.slice(first, last - first) if is_map else None
     offsets = offsets - first
     access, values = pc.struct_field(elements, 0), pc.struct_field(elements, 1)
-    if plan.expiry is not None:
-        alive = plan.expiry.wanted(access)
+    newest = plan.options.newest_expired
+    if newest is not None:
+        alive = _selected(access, newest, plan)
         offsets = np.concatenate(([0], np.cumsum(alive.to_numpy(zero_copy_only=False))))[offsets]
         access, values = access.filter(alive), values.filter(alive)
         keys = keys.filter(alive) if keys is not None else None
     bounds = pa.array(offsets, pa.int32())
     nested = pa.ListArray.from_arrays(bounds, values) if keys is None else pa.MapArray.from_arrays(bounds, keys, values)
     batch = shapes.with_columns(batch, {layouts.VALUE: nested, shapes.LAST_ACCESS: pa.ListArray.from_arrays(bounds, access)})
-    return batch.filter(pa.array(np.diff(offsets) > 0)) if plan.expiry is not None else batch
+    return batch.filter(pa.array(np.diff(offsets) > 0)) if newest is not None else batch
 
 
 def decoded_columns(state: KeyedDescription, plan: ReadPlan) -> Mapping[str, Fields]:

@@ -151,6 +151,13 @@ class ReadOptions:
         on=VALUES,
     )
 
+    @property
+    def newest_expired(self) -> int | None:
+        """The last access, in epoch microseconds, up to which (inclusive) values are expired; ``None`` to read them too."""
+        if self.ttl is None or self.as_of is None or self.expired == "include":
+            return None
+        return (self.as_of - self.ttl) * 1000
+
     def __post_init__(self) -> None:
         if self.ttl is not None and self.ttl <= 0:
             raise OptionError(f"{spelled('ttl')} of {self.ttl} ms: expected a positive duration")

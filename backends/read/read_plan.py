@@ -14,38 +14,21 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.field_selection import Selection, applied
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.column_types import ColumnTypes, DeclaredNames
 from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
 from state_processor.serializers.column_type import can_have_nanos, plain_schema
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.late import pc
 from state_processor.serializers.locks import cached_property
 
 if TYPE_CHECKING:
-    from state_processor.backends.formats.field_selection import Selection
     from state_processor.backends.read.read_options import ReadOptions
-    from state_processor.backends.read.stored_operator import StoredOperator
     from state_processor.backends.state.descriptions import StateDescription
 
 
 _ENTRY_PER_MAP_KEY = ("canonical", "rocksdb", "forst")
 """Backends whose entries of maps have one key of the map each."""
-
-
-@dataclass(frozen=True, slots=True)
-class Expiry:
-    """The values to read of a state with time-to-live."""
-
-    oldest: int  # last access up to which (inclusive) a value is expired, in epoch microseconds
-    only_expired: bool = False  # true to read the expired values, false to read the others
-
-    def wanted(self, access: pa.Array) -> pa.Array:
-        """Return which values are read, by their last access. Values without one never expire (Flink: ``TtlUtils.expired``)."""
-        alive = pc.fill_null(pc.greater(access, pa.scalar(self.oldest, shapes.TIMESTAMP)), True)
-        return pc.invert(alive) if self.only_expired else alive
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +39,6 @@ class ReadPlan:
     # how values are represented. Times of last access are decoded only if a column or the expiry needs them.
     values: DecodeOptions
     types: ColumnTypes  # types and names that states are read in
-    expiry: Expiry | None  # the values to read, by their last access; ``None`` for all
     # the columns to read, and the fields in them; ``None`` for all. ``columns`` of the options are columns of the whole read.
     selection: Selection | None = None
 
@@ -72,7 +54,6 @@ class ReadPlan:
             options,
             DecodeOptions(options.nanos, options.row_kind, with_times, batch_memory=options.batch_memory),
             ColumnTypes(options.types, options.undescribed, python, options.unpickle, tuple(names), time_zone),
-            _expiry(options),
         )
 
     @property
@@ -86,7 +67,7 @@ class ReadPlan:
 
     def has_row_per_entry(self, state: KeyedDescription, backend: str) -> bool:
         """Return whether each entry of a state in files of a backend is a row, whatever its bytes are."""
-        if self.options.expired == "only" or (state.has_ttl and (self.expiry is not None or state.kind == MAP)):
+        if self.options.expired == "only" or (state.has_ttl and (self.options.newest_expired is not None or state.kind == MAP)):
             return False
         if state.kind == LIST:
             return not self.options.flatten
@@ -112,12 +93,6 @@ def plan_read(stored: StoredOperator, states: Sequence[StateDescription], option
     from state_processor.backends.sql.naming import state_names  # only states of queries need it
 
     return ReadPlan.of(options, state_names(snapshot, stored.operator, states, dict(options.fields)), snapshot.time_zone)
-
-
-def _expiry(options: ReadOptions) -> Expiry | None:
-    if options.ttl is None or options.as_of is None or options.expired == "include":
-        return None
-    return Expiry((options.as_of - options.ttl) * 1000, options.expired == "only")
 
 
 class PlannedReader(ABC):

@@ -33,7 +33,7 @@ from state_processor.write.rows.row_columns import named_later, spelled_alike
 from state_processor.write.rows.row_protocol import ColumnNames, GivenRows, Operation
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
 
 def quoted(column: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Unpack
 
@@ -12,7 +12,6 @@ from state_processor.options.groups import ChangedSavepointOptions, NewSavepoint
 from state_processor.options.keywords import takes_options
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateRequest
-from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM
 from state_processor.write.query_methods import QueryMethods
@@ -82,17 +81,8 @@ class SavepointWriter(QueryMethods):
     def _rows(self, source: Any, *columns: str) -> ArrowRows:
         return ArrowRows.of(source)
 
-    def _read(
-        self,
-        snapshot: Snapshot,
-        access: SnapshotAccess,
-        uid: OperatorIdentifier,
-        name: str,
-        schema: Any,
-        options: Mapping[str, Any],
-    ) -> ArrowRows:
-        request = StateRequest(uid, name, None, schema, {**access.values(), **options})
-        scan = request.open(request.find(snapshot))
+    def _read(self, snapshot: Snapshot, access: SnapshotAccess, request: StateRequest) -> ArrowRows:
+        scan = replace(request, options={**access.values(), **request.options}).open(request.find(snapshot))
         return ArrowRows.of(Rows(scan.schema, scan.read))
 
     def _engine(self) -> LocalEngine:

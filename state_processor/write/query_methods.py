@@ -11,6 +11,7 @@ from state_processor.backends.sql.bootstrap import History, JoinedRows, KeptRow,
 from state_processor.backends.sql.plan import CompiledPlan, PlanOperator
 from state_processor.options.access import read_plan
 from state_processor.options.values import PLAN
+from state_processor.read.scans import StateRequest
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.types.identifier import OperatorIdentifier
@@ -188,9 +189,9 @@ class QueryMethods(StateWriter):
     def _migrated_rows(self, state: MigratedState) -> Rows:
         """Return the entries of a state of the source savepoint, converted for another query."""
         access = replace(self._build.access, plan=None)  # it names other fields than the state
-        operator, name = self._recorded(state.operator), state.old.name
         options = {"metadata": state.old.has_ttl, "nanos": OPTIONS.nanos, "row_kind": OPTIONS.row_kind}
-        rows = self._read(self._build.open_source(access), access, operator, name, None, options)
+        request = StateRequest(self._recorded(state.operator), state.old.name, options=options)
+        rows = self._read(self._build.open_source(access), access, request)
         return migrated_entries(state, rows)
 
     def check_query_migration(

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
 from os import PathLike
-from typing import Any, Self
+from typing import Self
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.read_options import ReadOptions
@@ -17,12 +17,12 @@ from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.write.entry_encoder import KEY, KeyHash
 from state_processor.options.access import SnapshotAccess
 from state_processor.read.compatibility import check_compatibility
+from state_processor.read.scans import StateRequest
 from state_processor.read.snapshot_reader import SnapshotReader
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import StateMigrationError
 from state_processor.types.declared_types import DeclaredTypes
 from state_processor.types.durations import duration_ms, instant_ms
-from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.python_types import PythonTypeArgument
 from state_processor.types.state_specs import StateSpec, whole_type, with_type
 from state_processor.write.build import Uid
@@ -45,15 +45,7 @@ class StateWriter(OperatorStateWriter):
     """
 
     @abstractmethod
-    def _read(
-        self,
-        snapshot: Snapshot,
-        access: SnapshotAccess,
-        uid: OperatorIdentifier,
-        name: str,
-        schema: Any,
-        options: Mapping[str, Any],
-    ) -> Rows:
+    def _read(self, snapshot: Snapshot, access: SnapshotAccess, request: StateRequest) -> Rows:
         """Return the rows of a keyed state of a snapshot."""
 
     def _stored_rows(self, draft: OperatorDraft, new: KeyedDescription, *, metadata: bool) -> Rows:
@@ -61,9 +53,9 @@ class StateWriter(OperatorStateWriter):
 
         Values are of the type that a new state of the same name has.
         """
-        types = {"value": whole_type(new)}
+        snapshot, access, operator = self._build.reopened(draft)
         options = {"flatten": False, "metadata": metadata, "nanos": "string", "row_kind": True}
-        return self._read(*self._build.reopened(draft), new.name, types, options)
+        return self._read(snapshot, access, StateRequest(operator, new.name, schema={"value": whole_type(new)}, options=options))
 
     @abstractmethod
     def _engine(self) -> Engine:

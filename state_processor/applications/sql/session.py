@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import duckdb
 
     from state_processor.backends.metadata.snapshot import Snapshot
-    from state_processor.read.scans import StateScan
 
 Names: TypeAlias = tuple[str, ...]
 

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.read_plan import Expiry, ReadPlan
+from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.serializers.errors import OptionError
 
 
@@ -21,14 +19,11 @@ def test_representation_is_handed_on() -> None:
 
 
 def test_what_expires() -> None:
-    def expiry(**options: Any) -> Expiry | None:
-        return ReadPlan.of(ReadOptions(**options)).expiry
-
-    assert expiry() is None
-    assert expiry(as_of=5) is None
-    assert expiry(ttl=1000, as_of=3000) == Expiry(2_000_000)
-    assert expiry(ttl=5000, as_of=3000, expired="only") == Expiry(-2_000_000, only_expired=True)
-    assert expiry(ttl=1000, as_of=3000, expired="include") is None
+    assert ReadOptions().newest_expired is None
+    assert ReadOptions(as_of=5).newest_expired is None
+    assert ReadOptions(ttl=1000, as_of=3000).newest_expired == 2_000_000
+    assert ReadOptions(ttl=5000, as_of=3000, expired="only").newest_expired == -2_000_000
+    assert ReadOptions(ttl=1000, as_of=3000, expired="include").newest_expired is None
 
 
 @pytest.mark.parametrize("ttl", [0, -1])
