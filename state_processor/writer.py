@@ -21,10 +21,10 @@ from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import lost_sessions
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM
-from state_processor.write.query_methods import GivenPlan, QueryMethods, plan_text
+from state_processor.write.savepoint_methods import GivenPlan, SavepointMethods, plan_text
 
 
-class SavepointWriter(QueryMethods):
+class SavepointWriter(SavepointMethods):
     """Writer of a savepoint (Flink: ``SavepointWriter``); made by :meth:`new` or :meth:`from_existing`.
 
     Rows are DataFrames of Spark. DataFrames of pandas and Polars, and tables and readers of Arrow, are accepted too; the driver

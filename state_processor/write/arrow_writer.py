@@ -14,12 +14,12 @@ from state_processor.read.rows import Rows
 from state_processor.read.scans import StateRequest
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM
-from state_processor.write.query_methods import QueryMethods
 from state_processor.write.rows.arrow_rows import ArrowRows
+from state_processor.write.savepoint_methods import SavepointMethods
 from state_processor.write.tasks.local_engine import LocalEngine
 
 
-class SavepointWriter(QueryMethods):
+class SavepointWriter(SavepointMethods):
     """Writer of a savepoint without Spark (Flink: ``SavepointWriter``); made by :meth:`new` or :meth:`from_existing`.
 
     It has the methods of :class:`state_processor.SavepointWriter`, with the same checks, messages and results.

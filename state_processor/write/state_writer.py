@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
 from os import PathLike
-from typing import Self
+from typing import Any, Self
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.read_options import ReadOptions
@@ -25,9 +25,8 @@ from state_processor.types.declared_types import DeclaredTypes
 from state_processor.types.durations import duration_ms, instant_ms
 from state_processor.types.python_types import PythonTypeArgument
 from state_processor.types.state_specs import StateSpec, whole_type, with_type
-from state_processor.write.build import Uid
+from state_processor.write.build import SavepointBuild, Uid
 from state_processor.write.migration.migration_decisions import TypesOfStates
-from state_processor.write.operator_state_writer import OperatorStateWriter
 from state_processor.write.plan import keyed_changes
 from state_processor.write.plan.draft import OperatorDraft
 from state_processor.write.plan.format_choice import BackendName, FormatName
@@ -38,11 +37,30 @@ from state_processor.write.rows.row_protocol import GivenRows, Rows
 from state_processor.write.tasks.engines import Engine
 
 
-class StateWriter(OperatorStateWriter):
+class StateWriter(ABC):
     """Writer of a savepoint: what :class:`~state_processor.SavepointWriter` and ``sp.arrow.SavepointWriter`` have in common.
 
     A subclass converts the rows that users give, and has an engine that runs the tasks.
     """
+
+    def __init__(self, build: SavepointBuild) -> None:
+        self._build = build
+
+    def __repr__(self) -> str:
+        lines = [f"{draft.identifier}: {draft.changes.summary}" for draft in self._build.drafts if draft.changes.summary]
+        return "\n  ".join([f"{type(self).__name__}(max_parallelism={self._build.max_parallelism})", *lines])
+
+    @abstractmethod
+    def _rows(self, source: Any, *columns: str) -> Rows:
+        """Return rows that a user gives, as the engine encodes them.
+
+        Parameters
+        ----------
+        source
+            The rows.
+        columns
+            Columns that they may have. Sessions of Spark that ignore case accept other spellings of these.
+        """
 
     @abstractmethod
     def _read(self, snapshot: Snapshot, access: SnapshotAccess, request: StateRequest) -> Rows:
