@@ -55,20 +55,6 @@ def fold(tree: T, function: Callable[[str, T, Callable[[T], list[R]]], R], path:
     return folded(path, tree)
 
 
-def transform_with_path(tree: T, function: Callable[[str, T], T], path: str = "") -> T:
-    """Return a tree with some parts replaced; the same object if nothing changes.
-
-    ``function``: called with the path of a part and the part, and then with the children of the result, in the order of
-    :func:`walk`. It returns the part to keep it. ``path``: the path of the whole tree.
-    """
-
-    def transformed(path: str, part: T, inner: Callable[[T], list[T]]) -> T:
-        new = function(path, part)
-        return with_changed_children(new, inner(new))
-
-    return fold(tree, transformed, path)
-
-
 def with_changed_children(tree: T, children: Sequence[Any]) -> T:
     """Return a tree with other children; the same object if they are the children that it has."""
     old = [child for _, child in tree.named_children]
@@ -135,7 +121,8 @@ def transform(part: P, function: Callable[[Codec], Codec]) -> P:
     children of the result, in the order of :func:`walk`. It returns its argument to keep it.
     """
     if isinstance(part, Codec):
-        return cast(P, transform_with_path(cast(Codec, part), lambda _, inner_part: function(inner_part)))
+        new = function(part)
+        return cast(P, with_changed_children(new, [transform(child, function) for child in new.children]))
     if not is_dataclass(part) or isinstance(part, type):
         return part
     old = {field.name: getattr(part, field.name) for field in fields(part)}

@@ -105,9 +105,7 @@ class HandleInput(DataInput):
         except UnicodeError as e:
             raise self.corrupt(f"not modified UTF-8: {e.args[-1]}", start) from None
 
-    def take(self, size: int, title: str) -> bytes:
-        """Return exactly ``size`` bytes."""
-        return self.read_bytes(size, title)
+    take = DataInput.read_bytes
 
     def content(self, size: int, title: str) -> bytes | memoryview:
         """Return exactly ``size`` bytes; a view of the file if all of it is in memory."""

@@ -181,20 +181,27 @@ class KeyedStateReader(PlannedReader):
 
     def _finished(self, batch: pa.RecordBatch, subtask: int) -> pa.RecordBatch:
         """Rename columns, add constant columns, and bring columns to the schema's types and order."""
-        rows = batch.num_rows
-        constants = {n: partial(pa.repeat, pa.scalar(value, pa.string()), rows) for n, value in self._constants.items()}
-        extra: dict[str, Callable[[], pa.Array]] = constants | {
-            shapes.SUBTASK: lambda: shapes.constant(subtask, rows),
-            shapes.WINDOW: lambda: batch.column(layouts.NAMESPACE),
-            layouts.NAMESPACE: lambda: pa.nulls(rows, pa.string()),  # of timers, which always have this column or a window
-            shapes.FIRES_AT: lambda: shapes.instants(batch.column(layouts.TIMESTAMP)),
-            shapes.LAST_ACCESS: lambda: pa.nulls(rows, shapes.TIMESTAMP),
-        }
         arrays = []
         for field in self.schema:
-            column = batch.column(field.name) if field.name in batch.schema.names else extra[field.name]()
+            column = batch.column(field.name) if field.name in batch.schema.names else self._added(field.name, batch, subtask)
             arrays.append(shapes.conform(column, field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _added(self, name: str, batch: pa.RecordBatch, subtask: int) -> pa.Array:
+        """Return a column that entries do not have."""
+        rows = batch.num_rows
+        match name:
+            case shapes.SUBTASK:
+                return shapes.constant(subtask, rows)
+            case shapes.WINDOW:
+                return batch.column(layouts.NAMESPACE)
+            case layouts.NAMESPACE:  # of timers, which always have this column or a window
+                return pa.nulls(rows, pa.string())
+            case shapes.FIRES_AT:
+                return shapes.instants(batch.column(layouts.TIMESTAMP))
+            case shapes.LAST_ACCESS:
+                return pa.nulls(rows, shapes.TIMESTAMP)
+        return pa.repeat(pa.scalar(self._constants[name], pa.string()), rows)
 
 
 def _timer_columns(state: KeyedDescription) -> dict[str, str]:

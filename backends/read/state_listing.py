@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, islice
 from typing import Final
 
@@ -110,19 +110,14 @@ def survey(snapshot: Snapshot, operator: OperatorState) -> Survey:
     A state may be registered in a single subtask only, and a POJO's subclasses may differ between subtasks. Subtasks with the
     same header have the same descriptions. The list has them once.
     """
-    return next(surveys(snapshot, [operator]))
+    return _merged(at_once(partial(_states_of_subtask, snapshot, operator), operator.subtasks))
 
 
 def surveys(snapshot: Snapshot, operators: Iterable[OperatorState]) -> Iterator[Survey]:
     """Yield what :func:`survey` returns for each operator; headers of several operators are read at the same time."""
-
-    def states(place: tuple[OperatorState, OperatorSubtaskState]) -> list[StateDescription | UnreadState]:
-        context = subtask_label(*place)
-        with foreign_errors(context), third_party_errors(context):
-            return list(_subtask_states(snapshot, *place))
-
     for together in _portions(operators):
-        subtask_states = iter(at_once(states, [(operator, subtask) for operator in together for subtask in operator.subtasks]))
+        places = [(operator, subtask) for operator in together for subtask in operator.subtasks]
+        subtask_states = iter(at_once(lambda place: _states_of_subtask(snapshot, *place), places))
         yield from (_merged(islice(subtask_states, len(operator.subtasks))) for operator in together)
 
 
@@ -147,7 +142,7 @@ def _merged(subtasks: Iterable[list[StateDescription | UnreadState]]) -> Survey:
             unread.setdefault((state.name, state.kind), state)
             continue
         variants = by_name.setdefault(state.name, [])
-        if not any(state is variant for variant in variants[-1:]):
+        if not variants or variants[-1] is not state:
             variants.append(state)
     return by_name, list(unread.values())
 
@@ -176,16 +171,18 @@ def operator_states(snapshot: Snapshot, operator: OperatorState) -> dict[str, St
     return {name: variants[0] for name, variants in state_variants(snapshot, operator).items()}
 
 
-def _subtask_states(
+def _states_of_subtask(
     snapshot: Snapshot, operator: OperatorState, subtask: OperatorSubtaskState
-) -> Iterator[StateDescription | UnreadState]:
+) -> list[StateDescription | UnreadState]:
     context = subtask_label(operator, subtask)
-    parts = (_managed_keyed_states, _raw_keyed_states, _managed_operator_states)
-    for part in parts:
-        try:
-            yield from part(snapshot, operator, subtask, context)
-        except UnsupportedFormatError as error:
-            yield UnreadState(error)
+    states: list[StateDescription | UnreadState] = []
+    with foreign_errors(context), third_party_errors(context):
+        for part in (_managed_keyed_states, _raw_keyed_states, _managed_operator_states):
+            try:
+                states.extend(part(snapshot, operator, subtask, context))
+            except UnsupportedFormatError as error:
+                states.append(UnreadState(error))
+    return states
 
 
 def _managed_keyed_states(

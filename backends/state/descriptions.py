@@ -92,8 +92,7 @@ class StateDescription:
     @property
     def serializers(self) -> dict[str, TypeSerializer]:
         """The serializers by role."""
-        by_role = {role: getattr(self, role) for role in self.ROLES}
-        return {role: serializer for role, serializer in by_role.items() if serializer is not None}
+        return {role: serializer for role in self.ROLES if (serializer := getattr(self, role)) is not None}
 
     def with_serializers(self, **serializers: Codec) -> Self:
         """Return the state with other serializers in some roles.

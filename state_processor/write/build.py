@@ -11,7 +11,6 @@ from uuid import uuid4
 
 from state_processor.backends.files.location import is_within
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.backends.state.key_groups import check_parallelism
 from state_processor.backends.write.assembly import (
@@ -425,7 +424,14 @@ class SavepointBuild:
     def write(self, staging: Staging, engine: Engine) -> WriteSummary:
         """Write into a directory that is prepared. On failure the caller has to remove the files."""
         with self._naming_replacement():
-            outcomes, written = self._written(staging, engine)
+            outcomes = self._outcomes()
+            copies = copy_unchanged(engine, outcomes, staging)
+            files = [changed_files(outcome, engine) for outcome in outcomes]
+            results = iter(engine.write_files([state_files for kinds in files for state_files in kinds.values()], staging))
+            written = [
+                written_operator(outcome, copies, {kind: next(results) for kind in kinds})
+                for outcome, kinds in zip(outcomes, files, strict=True)
+            ]
         self.check_source()
         metadata = commit_savepoint(
             staging,
@@ -450,19 +456,6 @@ class SavepointBuild:
             self._unchecked,
             tuple(filter(None, (d.source.mixed_times for d in self.drafts if d.source is not None))),
         )
-
-    def _written(
-        self, staging: Staging, engine: Engine
-    ) -> tuple[list[OperatorOutcome], list[tuple[OperatorState, OperatorSummary]]]:
-        """Write the files of all operators."""
-        outcomes = self._outcomes()
-        copies = copy_unchanged(engine, outcomes, staging)
-        files = [changed_files(outcome, engine) for outcome in outcomes]
-        results = iter(engine.write_files([state_files for kinds in files for state_files in kinds.values()], staging))
-        return outcomes, [
-            written_operator(outcome, copies, {kind: next(results) for kind in kinds})
-            for outcome, kinds in zip(outcomes, files, strict=True)
-        ]
 
     @property
     def _removed(self) -> tuple[str, ...]:

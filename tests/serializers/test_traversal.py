@@ -22,7 +22,7 @@ from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import declare, java_types
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.serializers.traversal import fold, outermost_of, transform, transform_with_path, walk, zip_types
+from state_processor.serializers.traversal import fold, outermost_of, transform, walk, with_changed_children, zip_types
 from tests.serializers.harness import check_children
 
 LONGS = "java.util.List<java.lang.Long>"
@@ -156,11 +156,8 @@ def test_a_fold_leaves_out_what_it_does_not_enter() -> None:
     ]
 
 
-def test_parts_are_replaced_by_path() -> None:
-    type_ = TupleSerializer([StringSerializer(), ListSerializer(StringSerializer())])
-    changed = transform_with_path(type_, lambda path, part: KryoSerializer(LONGS) if path == "f1.element" else part)
-    assert str(changed) == f"TUPLE<STRING,LIST<KRYO<{LONGS}>>>"
-    assert transform_with_path(type_, lambda path, part: part) is type_
+def _with_element(snapshot: TypeSerializerSnapshot, element: TypeSerializerSnapshot) -> TypeSerializerSnapshot:
+    return fold(snapshot, lambda path, part, inner: element if path == "a.element" else with_changed_children(part, inner(part)))
 
 
 def test_snapshots_are_walked_and_replaced_like_serializers() -> None:
@@ -170,9 +167,9 @@ def test_snapshots_are_walked_and_replaced_like_serializers() -> None:
     seen: list[str] = []
     fold(snapshot, lambda path, part, inner: (seen.append(path), inner(part)))
     assert seen == ["", "a", "a.element", "b"]
-    changed = transform_with_path(snapshot, lambda path, part: long if path == "a.element" else part)
+    changed = _with_element(snapshot, long)
     assert changed.to_bytes() != snapshot.to_bytes()
-    back = transform_with_path(changed, lambda path, part: text if path == "a.element" else part)
+    back = _with_element(changed, text)
     assert back.to_bytes() == snapshot.to_bytes()
 
 
