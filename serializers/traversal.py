@@ -121,8 +121,8 @@ def transform(part: P, function: Callable[[Codec], Codec]) -> P:
     children of the result, in the order of :func:`walk`. It returns its argument to keep it.
     """
     if isinstance(part, Codec):
-        new = function(part)
-        return cast(P, with_changed_children(new, [transform(child, function) for child in new.children]))
+        outer = function(part)
+        return cast(P, with_changed_children(outer, [transform(child, function) for child in outer.children]))
     if not is_dataclass(part) or isinstance(part, type):
         return part
     old = {field.name: getattr(part, field.name) for field in fields(part)}
