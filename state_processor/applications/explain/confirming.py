@@ -160,7 +160,9 @@ _PARTS: Final = {Kind.KEY_TYPE: KEY, Kind.WINDOW_TYPE: NAMESPACE, Kind.MAP_KEY_T
 _NO_OPERATOR: Final = frozenset(
     {
         *(Kind.CHANGELOG, Kind.TRANSACTION, Kind.STORAGE, Kind.DISK, Kind.MEMORY, Kind.NATIVE_LIBRARY),
-        *(Kind.OLDER_FORMAT, Kind.KEY_GROUPS, Kind.CONNECTOR, Kind.CHECKPOINT, Kind.NO_KEY, Kind.NO_BACKEND),
+        *(Kind.OLDER_FORMAT, Kind.KEY_GROUPS, Kind.CONNECTOR, Kind.CHECKPOINT, Kind.NO_KEY, Kind.NO_BACKEND, Kind.LOST_PROCESS),
+        *(Kind.RESOURCES, Kind.HIGH_AVAILABILITY, Kind.RESTORE_MODE, Kind.CONFIGURATION, Kind.LINKAGE, Kind.PYTHON),
+        *(Kind.SOURCE_POSITION, Kind.EXTERNAL),
     }
 )
 """Kinds that the snapshot can't confirm."""

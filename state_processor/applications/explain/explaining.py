@@ -35,6 +35,8 @@ _SYMPTOMS: Final[Mapping[str, Sequence[Kind]]] = {
     r"timer|window|never fire": (Kind.WINDOW_TYPE, Kind.STATE_NOT_USED),
 }
 """Words of users about jobs that started, and the kinds that they suggest."""
+_CONSEQUENCES: Final = frozenset({Kind.LOST_PROCESS, Kind.CHECKPOINT, Kind.RESOURCES, Kind.EXTERNAL})
+"""Kinds that often follow from another failure of the same log."""
 
 
 @takes_options
@@ -204,4 +206,4 @@ def _ranked(causes: Iterable[FailureCause]) -> list[FailureCause]:
         (True, Certainty.POSSIBLE): 4,
         (False, Certainty.POSSIBLE): 5,
     }
-    return sorted(unique.values(), key=lambda cause: rank[bool(cause.message), cause.certainty])
+    return sorted(unique.values(), key=lambda cause: (rank[bool(cause.message), cause.certainty], cause.kind in _CONSEQUENCES))

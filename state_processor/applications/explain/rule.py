@@ -1,0 +1,32 @@
+"""A rule about traces: a message of Flink, and the kind of the cause."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from state_processor.applications.explain.kinds import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A message of Flink, and its meaning."""
+
+    kind: Kind  # the kind of the cause
+    # part of the message of an exception. Named groups are facts; a 2 at the end of a name stands for the same fact.
+    message: re.Pattern[str]
+    thrown_by: str  # the class of Flink, or of a library, that throws it
+    classes: re.Pattern[str] | None = None  # part of the name of the exception
+    frames: re.Pattern[str] | None = None  # part of a method of the trace
+    releases: tuple[str | None, str | None] = (None, None)  # the releases of Flink that have it; ``None`` for no limit
+
+
+def rule(kind: Kind, message: str, thrown_by: str, *, classes: str = "", frames: str = "", releases: str = "") -> Rule:
+    """Return a rule. ``releases``: the first and the last release of Flink, such as ``1.9-1.16``; either may be absent."""
+    since, _, until = releases.partition("-")
+    limits = (since or None, until or None)
+    return Rule(kind, re.compile(message, re.DOTALL), thrown_by, _pattern(classes), _pattern(frames), limits)
+
+
+def _pattern(text: str) -> re.Pattern[str] | None:
+    return re.compile(text) if text else None

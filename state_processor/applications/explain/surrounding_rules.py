@@ -1,0 +1,171 @@
+"""The rules about what surrounds a restore: connectors, the running job, the machine, the cluster, libraries."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from state_processor.applications.explain.kinds import Kind
+from state_processor.applications.explain.rule import rule
+
+SURROUNDING_RULES: Final = (
+    # connectors
+    rule(
+        Kind.CONNECTOR,
+        r"(?:bytes are serialized with|Unrecognized|Unknown|Unsupported|Invalid|not support\w*).{0,40}[vV]ersion|"
+        r"[vV]ersion (?:mismatch|or corrupt)|Invalid magic number for|Corrupt data, "
+        r"conflicting lengths|trailing bytes in enumerator|Version mismatch",
+        "core.io.SimpleVersionedSerializer",
+        frames=r"SimpleVersioned|SourceCoordinator|SourceOperator|SinkWriter|Committ|EnumState|SplitSerializer|CommittableSerializer|"
+        r"StateSerializer\.deserialize|Enumerator",
+    ),
+    rule(
+        Kind.SOURCE_POSITION,
+        r"Undefined offset with no reset policy|(?:[Ff]etch|[Oo]ffset)s? .*out of range|Offsets out of range|"
+        r"no longer available on the server|purged (?:required )?binary logs|binlog (?:position|file).*(?:not|no longer)|"
+        r"replication slot .*(?:does not exist|invalid|can no longer)|[Ss]equence[ _][Nn]umber.*(?:expired|invalid|not found)|"
+        r"TrimmedDataAccess|requested WAL segment|Cannot read snapshot|[Ss]napshot \d+ (?:does not exist|.*expired|not found)|"
+        r"does not host this topic-partition|Failed to get topic metadata|[Cc]hange stream history lost|resume of change stream",
+        "connector.kafka.source.KafkaSource",
+    ),
+    rule(
+        Kind.TRANSACTION,
+        r"Committing file failed|Cannot clean commit|can ?not recover from the pendingFileRecoverable|XAER_NOTA|NoSuchUpload|"
+        r"specified (?:multipart )?upload does not exist|prepared transaction .*does not exist",
+        "core.fs.local.LocalRecoverableFsDataOutputStream",
+    ),
+    rule(
+        Kind.TRANSACTION,
+        r"transactional id|producer id|epoch|transaction(?:alId)?.*(?:expired|timeout|unknown|invalid|not exist)|newer producer",
+        "connector.kafka.sink.KafkaCommitter",
+        classes=r"ProducerFenced|InvalidTxn|InvalidPidMapping|InvalidProducerEpoch|TransactionalId|UnknownProducerId|FlinkKafkaException",
+    ),
+    rule(
+        Kind.KEY_GROUPS,
+        r"",
+        "runtime.state.heap.StateTable",
+        classes=r"NullPointerException|IndexOutOfBounds",
+        frames=r"heap\.StateTable\.|KeyGroupPartitionedPriorityQueue",
+    ),
+    rule(
+        Kind.KEY_GROUPS,
+        r"key group (?:-?\d+|from -?\d+ to -?\d+) does not contain|Key group index out of bounds|does not contain key group|"
+        r"Key group -?\d+ is not in|Key Group -?\d+ does not belong to the local range|key group must belong to the backend",
+        "runtime.state.KeyGroupRangeOffsets",
+    ),
+    # the running job
+    rule(
+        Kind.CHECKPOINT,
+        r"Size of the state is larger than the maximum permitted memory-backed state|Checkpoint expired before completing|"
+        r"Exceeded checkpoint tolerable failure threshold|Could not (?:complete|materialize|perform) (?:checkpoint|snapshot)|"
+        r"Checkpoint was declined|(?:Asynchronous t|Task local |Trigger )ask checkpoint failed|checkpoint failure|"
+        r"Failure to finalize checkpoint|Could not finalize the pending checkpoint|Not all required tasks are currently running|"
+        r"Checkpoint Coordinator is suspending",
+        "runtime.checkpoint.CheckpointFailureManager",
+    ),
+    rule(
+        Kind.NO_KEY,
+        r"No key set\. This method should not be called outside of a keyed context|can only be used on a 'keyed stream'|"
+        r"only supported on (?:a )?keyed streams|keyed state backend has not been set|"
+        r"State key serializer has not been configured|"
+        r"There is no current keyed context",
+        "runtime.state.heap.StateTable",
+    ),
+    # the machine
+    rule(
+        Kind.STORAGE,
+        r"",
+        "runtime.state.filesystem.FsCheckpointStorageAccess",
+        classes=r"IOException|FileAlreadyExists|AccessDenied|FileSystemException|ReadOnlyFileSystem",
+        frames=r"initializeBaseLocationsForCheckpoint",
+    ),
+    rule(
+        Kind.STORAGE,
+        r"Could not find a file system implementation for scheme '(?P<scheme>[^']+)'|Cannot access file system for checkpoint|"
+        r"Access Denied|403 Forbidden|Status Code: 403|Permission denied|Unable to load (?:AWS )?credentials|SlowDown|"
+        r"Status Code: 50[03]|"
+        r"Timeout waiting for connection from pool|SafeMode|Name node is in safe mode|ExpiredToken|token .*expired|"
+        r"not authorized to perform|AuthorizationPermissionMismatch|storage class|InvalidObjectState|PermanentRedirect|"
+        r"Unable to execute HTTP request|GSSException|AccessControlException|InvalidAccessKeyId|"
+        r"SignatureDoesNotMatch|NoSuchBucket|Connection refused.*(?:hdfs|s3|:8020|:9000)|UnknownHostException.*(?:s3|hdfs)",
+        "core.fs.FileSystem",
+    ),
+    rule(
+        Kind.DISK,
+        r"No space left on device|Disk quota exceeded|(?:No local storage|Local state base|Could not create (?:RocksDB|ForSt|"
+        r"root|"
+        r"working|the checkpoint|.*cache)) director|(?:[Ll]ocal|RocksDB).*does not exist and c(?:annot|ould not) be created|"
+        r"Read-only file system|Mkdirs failed to create",
+        "java.io.FileOutputStream",
+    ),
+    rule(
+        Kind.RESTORE_MODE,
+        r"does not support (?:enforcing a full snapshot|.{0,20}savepoints)|savepoints are not supported by|"
+        r"Triggering a full checkpoint .*not supported",
+        "streaming.runtime.tasks.StreamTask",
+    ),
+    rule(
+        Kind.MEMORY,
+        r"Java heap space|GC overhead limit|Direct buffer memory|Metaspace|Could not allocate|Insufficient number of|unable to "
+        r"create native thread",
+        "java.lang.OutOfMemoryError",
+        classes=r"OutOfMemoryError|MemoryAllocationException|MemoryReservationException",
+    ),
+    rule(Kind.MEMORY, r"OOMKilled|[Ee]xit code:? ?137|StackOverflowError", "Kubernetes"),
+    rule(
+        Kind.NATIVE_LIBRARY,
+        r"Could not load the native (?:RocksDB|ForSt) library|no rocksdbjni|librocksdbjni|libforstjni",
+        "state.rocksdb.EmbeddedRocksDBStateBackend",
+    ),
+    # the cluster
+    rule(
+        Kind.RESOURCES,
+        r"Could not acquire the minimum required resources|Could not allocate the required slot|"
+        r"Slot request bulk is not fulfillable|"
+        r"NoResourceAvailable|Insufficient (?:cpu|memory)|exceeded quota",
+        "runtime.jobmanager.scheduler.NoResourceAvailableException",
+    ),
+    rule(
+        Kind.CONFIGURATION,
+        r"configuration does not specify the checkpoint directory|Auto generated UIDs have been disabled|Generic types have been "
+        r"disabled|No savepoint (?:location|directory)|maximum (?:akka|pekko) framesize|exceeds the maximum|"
+        r"Cannot parse value for|"
+        r"Could not parse value '|Cannot use the root directory|Cannot find configured options factory",
+        "configuration.Configuration",
+    ),
+    rule(Kind.CONFIGURATION, r"", "configuration.IllegalConfigurationException", classes=r"IllegalConfigurationException"),
+    rule(
+        Kind.LINKAGE,
+        r"(?P<name>[\w.$]+) cannot be cast to (?:class )?(?P=name)\b",
+        "java.lang.ClassLoader",
+        classes="ClassCastException",
+    ),
+    rule(
+        Kind.LINKAGE,
+        r"^(?:'?(?:[\w.$\[\]]+ )?)?(?P<name>[\w./$]+(?:\.<init>)?)|",
+        "java.lang.ClassLoader",
+        classes=r"NoSuchMethodError|NoSuchFieldError|AbstractMethodError|IncompatibleClassChangeError|VerifyError|LinkageError|"
+        r"UnsupportedClassVersionError|NoClassDefFoundError|InaccessibleObjectException|"
+        r"ExceptionInInitializerError|IllegalAccessError",
+    ),
+    rule(
+        Kind.PYTHON,
+        r"(?:ModuleNotFoundError: No module named|ImportError: cannot import name|Can't get attribute) '(?P<name>[\w.]+)'",
+        "python worker",
+    ),
+    rule(
+        Kind.EXTERNAL,
+        r"Connection (?:refused|reset|timed out)|Timed out waiting for a node assignment|Failed to (?:construct kafka|create new "
+        r"KafkaAdminClient)|No resolvable bootstrap urls|Communications link failure|[Aa]uthentication (?:failed|error)|"
+        r"SSL handshake failed|Access denied for user|Not authorized to access",
+        "java.net.Socket",
+    ),
+    rule(
+        Kind.LOST_PROCESS,
+        r"Heartbeat of (?:Task|Job)Manager|[Tt]he connection to .*(?:closed|lost)|unexpectedly closed by remote|"
+        r"TaskManager .* (?:is no "
+        r"longer|lost)|Container released|Pod .*(?:terminated|deleted)|did not exit gracefully|TaskExecutor .*(?:shut|lost)|"
+        r"no longer reachable|JobManager deployment is missing",
+        "runtime.jobmaster.JobMaster",
+    ),
+)
+"""Rules, the specific ones first."""
