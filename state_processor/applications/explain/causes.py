@@ -136,6 +136,7 @@ _ADVICE: Final[Mapping[Kind, str]] = {
     Kind.PARALLELISM: "Or lower the parallelism of the job.",
     Kind.MAX_PARALLELISM: "Or set the max parallelism of the snapshot in the job.",
 }
+_PASS_JOB: Final = "Pass the new job with --job, such as a savepoint of its empty start: most of such changes keep the state."
 _UNKNOWN: Final = {
     **dict.fromkeys(("uid", "before", "after", "version", "written"), "?"),
     "path": "the path",
@@ -282,7 +283,9 @@ def of_sighting(
         lines = scene.remedies(verdict, operator, state, _sized(kind, sighting.facts.get("after", "")))
     written = "" if state is None else state.kind if kind in _OF_KINDS else state.type_text(part or VALUE) or ""
     facts = dict(sighting.facts)
-    sides = (written or facts.get("old") or facts.get("before", ""), facts.get("new") or facts.get("after", ""))
+    before = facts.get("old") or facts.get("before", "")
+    written = before or written if kind is Kind.SERIAL_VERSION else written or before
+    sides = (written, facts.get("new") or facts.get("after", ""))
     facts = {"written": sides[0], "required": sides[1]} | facts
     if operator is None and len(sighting.operators) == 1:
         operator = OperatorSignature(uid_hash=next(iter(sighting.operators)))
@@ -304,7 +307,7 @@ def _hint(kind: Kind, scene: Scene) -> str:
     """Return the advice for a trace. The description of the job leads to repairs that keep state."""
     if kind not in _OF_DESCRIPTION or scene.new is not None:
         return advice_of(kind)
-    return " ".join(filter(None, ("Pass the new job with --job: most of such changes keep the state.", advice_of(kind))))
+    return " ".join(filter(None, (_PASS_JOB, advice_of(kind))))
 
 
 def _sized(kind: Kind, size: str) -> OperatorSignature | None:

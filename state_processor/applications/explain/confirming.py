@@ -194,6 +194,8 @@ def confirm(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
         yield from _checked(of_files(sighting, scene), sighting, "the snapshot does not have this file")
     elif kind is Kind.IN_FLIGHT:
         flights = [f for f in scene.findings if f.kind is Kind.IN_FLIGHT]
+        if not flights and scene.contents is not NO_CONTENTS:
+            raise Contradiction(f"the snapshot does not have records in flight: {sighting.message[:200]}")
         evidence = [f.verdict.reason for f in flights]
         yield of_sighting(sighting, scene, Certainty.CONFIRMED if flights else Certainty.TRACE, evidence=evidence)
     elif kind is Kind.FINISHED_TASKS:
@@ -230,7 +232,10 @@ def _of_uid(sighting: Sighting, scene: Scene) -> FailureCause:
 def _refined(sighting: Sighting) -> Kind:
     """Return the kind by the classes of serializers that a message names."""
     old, new = sighting.facts.get("old"), sighting.facts.get("new")
-    return serializer_kind(old, new) if sighting.kind is Kind.VALUE_TYPE and old and new else sighting.kind
+    if not old or not new or sighting.kind not in (Kind.VALUE_TYPE, Kind.KEY_TYPE):
+        return sighting.kind
+    kind = serializer_kind(old, new)
+    return kind if sighting.kind is Kind.VALUE_TYPE or kind is Kind.QUERY else sighting.kind
 
 
 def _of_types(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
@@ -317,7 +322,10 @@ def _of_place(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSign
         only = fitting[0][0] if len({operator.uid_hash for operator, _ in fitting}) == 1 else None
         for reading in _FIELD_READINGS if _is_about_fields(sighting) else (kind,):
             cause = of_sighting(sighting, scene, kind=reading, evidence=[f"it may be {' or '.join(names[:5])}"])
-            yield cause if only is None else replace(cause, operator=only.label, uid_hash=only.uid_hash)
+            if only is not None:
+                sentence = cause.sentence.replace("operator of the trace", f"operator {only.label}")
+                cause = replace(cause, sentence=sentence, operator=only.label, uid_hash=only.uid_hash)
+            yield cause
         return
     operator, state = chosen
     evidence = [f"state {state.name!r} of operator {operator.label} is the only one of the snapshot that the message fits"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Unpack
 
 from state_processor.applications.explain.causes import make, of_findings
-from state_processor.applications.explain.confirming import Contradiction, confirm, of_problem
+from state_processor.applications.explain.confirming import OPENING, Contradiction, confirm, of_problem
 from state_processor.applications.explain.explanation import Explanation, FailureCause
 from state_processor.applications.explain.kinds import Certainty, Kind
 from state_processor.applications.explain.rules import Sighting, sightings
@@ -21,10 +21,12 @@ from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.signature import JobSignature
 from state_processor.applications.jobs.verdicts import Cause, Outcome
 from state_processor.backends.files.location import Location
+from state_processor.backends.metadata.discovery import find_snapshots
+from state_processor.backends.metadata.metadata_digest import METADATA_FILE
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
-from state_processor.serializers.errors import OptionError
+from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.write.plan.format_choice import BackendName
 
 _GENERAL: Final = frozenset({Kind.CODE, Kind.IN_FLIGHT, Kind.BACKEND, Kind.NEWER_FORMAT})
@@ -35,6 +37,8 @@ _SYMPTOMS: Final[Mapping[str, Sequence[Kind]]] = {
     r"timer|window|never fire": (Kind.WINDOW_TYPE, Kind.STATE_NOT_USED),
 }
 """Words of users about jobs that started, and the kinds that they suggest."""
+_LARGEST_LOG: Final = 64 << 20
+"""Bytes of a file that is looked at, if it was passed as a snapshot."""
 _CONSEQUENCES: Final = frozenset({Kind.LOST_PROCESS, Kind.CHECKPOINT, Kind.RESOURCES, Kind.EXTERNAL})
 """Kinds that often follow from another failure of the same log."""
 
@@ -89,9 +93,13 @@ def explain(
         raise OptionError("nothing to explain: expected a snapshot, an error, or both")
     access = SnapshotAccess.of(**options)
     log = Log() if error is None else read_log(_text(error, access))
-    scene = open_scene(snapshot, job, RestoringJob(flink or log.flink, backend or log.backend), access, contents=contents)
     seen = _merged(sightings(log.traces, log.flink))
+    below = _newest_below(snapshot, seen, access)
+    target = RestoringJob(flink or log.flink, backend or log.backend)
+    scene = open_scene(below or snapshot, job, target, access, contents=contents)
     checked = [*_looked_at(log, scene, error is not None)]
+    if below is not None:
+        checked.append(f"{snapshot} is not a snapshot: the newest snapshot below it was taken")
     causes: list[FailureCause] = []
     for sighting in seen:
         try:
@@ -116,6 +124,32 @@ def _text(error: str | PathLike[str], access: SnapshotAccess) -> str:
     return bytes(access.storage().read_all(str(Location.given(error)))).decode("utf-8", "replace")
 
 
+def _newest_below(path: str | PathLike[str] | None, seen: Sequence[Sighting], access: SnapshotAccess) -> str | None:
+    """Return the newest complete snapshot below a directory of a job; ``None`` if the failure may be about the path itself.
+
+    Raises
+    ------
+    OptionError
+        The path is a file with a trace.
+    """
+    if path is None or any(sighting.kind in OPENING for sighting in seen):
+        return None
+    storage, location = access.storage(), Location.given(path)
+    try:
+        size = storage.size_if_file(str(location))
+        if size is None and seen and not storage.is_file(str(location.joined(METADATA_FILE))):
+            infos = find_snapshots(path, storage).snapshots
+            return next((info.path for info in infos if info.is_complete is not False), None)
+        if size is None or size > _LARGEST_LOG or location.name == METADATA_FILE:
+            return None
+        log = read_log(bytes(storage.read_all(str(location))).decode("utf-8", "replace"))
+    except StateProcessorError:  # the opening of the snapshot tells why
+        return None
+    if any(throwable.frames for trace in log.traces for throwable in trace.throwables):
+        raise OptionError(f"{path} is a log, not a snapshot; pass it with --error {path} (error=Path({str(path)!r}))")
+    return None
+
+
 def _merged(seen: Iterable[Sighting]) -> list[Sighting]:
     """Return sightings without repetitions: a log has the same exception of several tasks and retries."""
     merged: dict[tuple[Kind, str], Sighting] = {}
@@ -129,7 +163,8 @@ def _merged(seen: Iterable[Sighting]) -> list[Sighting]:
 
 def _looked_at(log: Log, scene: Scene, has_error: bool) -> Iterator[str]:
     if has_error:
-        yield f"{len(log.traces)} exceptions of the log; Flink {log.flink or 'unknown'}, backend {log.backend or 'unknown'}"
+        number = "1 exception" if len(log.traces) == 1 else f"{len(log.traces)} exceptions"
+        yield f"{number} of the log; Flink {log.flink or 'unknown'}, backend {log.backend or 'unknown'}"
     if scene.problem is not None:
         yield f"{scene.source}: can't be opened"
     elif scene.source:
@@ -160,7 +195,8 @@ def _of_mismatches(scene: Scene, causes: Sequence[FailureCause], symptom: str, *
         certainty = Certainty.CONFIRMED if group[0].is_bad else Certainty.POSSIBLE
         cause = of_findings(group, certainty)
         is_told = (cause.uid_hash, cause.state) in seen if cause.uid_hash is not None else cause.kind in whole
-        if not has_trace or not is_told:
+        repairs = {(other.kind, other.repairs) for other in (*causes, *mismatches) if other.repairs}
+        if (not has_trace or not is_told) and (cause.kind, cause.repairs) not in repairs:
             mismatches.append(cause)
     yield from sorted(mismatches, key=lambda cause: -_fit(cause, symptom))
 
@@ -185,7 +221,7 @@ def _is_possible(finding: Finding) -> bool:
 def _fit(cause: FailureCause, symptom: str) -> int:
     """Return how well a cause fits the words of a user."""
     words = set(re.findall(r"[\w$.-]+", symptom))
-    fit = -4 if cause.kind in _GENERAL else 0
+    fit = -4 if cause.kind in _GENERAL else -1 if cause.kind is Kind.OPERATORS_SWAPPED else 0
     fit += sum(3 for name in (cause.state, cause.field, cause.operator) if name and name in words)
     for pattern, kinds in _SYMPTOMS.items():
         if re.search(pattern, symptom, re.IGNORECASE) and cause.kind in kinds:

@@ -47,6 +47,11 @@ class Remedy:
         return placeholders(self.command)
 
     @property
+    def keeps_state(self) -> bool:
+        """Whether the repaired snapshot has all state."""
+        return not self.loses_state and TARGET in shlex.split(self.command)
+
+    @property
     def commands(self) -> tuple[str, ...]:
         """The commands to paste: the preview, if the command has one, and the command."""
         return (f"{self.command} --dry-run", self.command) if TARGET in shlex.split(self.command) else (self.command,)
@@ -113,11 +118,15 @@ class FailureCause:
                 yield f"  {name + ':':<17}{text_of(value)}"
         for number, fact in enumerate(self.evidence):
             yield f"  {'checked:' if not number else '':<17}{text_of(fact)}"
+        keeps = any(remedy.keeps_state for remedy in self.repairs)
+        advice = f"  {'advice: ' if self.repairs else 'no repair of the snapshot: '}{text_of(self.advice)}"
+        if self.advice and not keeps:
+            yield advice
         for remedy in self.repairs:
             yield f"  repair: {text_of(remedy.note or ('loses state' if remedy.loses_state else 'keeps all state'))}"
             yield from (f"    {text_of(command)}" for command in remedy.commands)
-        if self.advice:
-            yield f"  {'advice: ' if self.repairs else 'no repair of the snapshot: '}{text_of(self.advice)}"
+        if self.advice and keeps:
+            yield advice
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,7 @@ def _type_kind(verdict: StateVerdict, state: StateSignature, new: StateSignature
 
 def serializer_kind(old: str, new: str) -> Kind:
     """Return the kind of a change of serializers, by their Java classes or the classes of their snapshots."""
+    old, new = (name.partition("{")[0] for name in (old, new))  # some serializers print their parts
     names = [name.rpartition(".")[2] for name in (old, new)]
     if ("Ttl" in names[0]) != ("Ttl" in names[1]):
         return Kind.TTL
@@ -111,7 +112,7 @@ def serializer_kind(old: str, new: str) -> Kind:
         return Kind.ENUM_CONSTANT
     if "RowDataSerializer" in names[0] or "RowDataSerializer" in names[1]:
         return Kind.QUERY
-    is_foreign = [not name.startswith(_FLINK) for name in (old, new)]
+    is_foreign = ["." in name and not name.startswith(_FLINK) for name in (old, new)]
     return Kind.SERIALIZER if any(is_foreign) and names[0] != names[1] else Kind.VALUE_TYPE
 
 

@@ -58,7 +58,7 @@ RESTORE_RULES: Final = (
         r"No channel rescaler found|Incompatible subtask mappings|Invalid (?:input|output) channel state|"
         r"Cannot select .*; known channels are|Recovered a buffer from old|Cannot restore state to a non-(?:recovered|"
         r"checkpointable)|"
-        r"No VirtualChannel found",
+        r"Serializer consumed more bytes than the record had|No VirtualChannel found",
         "runtime.checkpoint.StateAssignmentOperation",
     ),
     rule(
@@ -378,7 +378,8 @@ RESTORE_RULES: Final = (
         Kind.FILE_DAMAGED,
         r"block checksum mismatch|[Cc]orruption: |Bad table magic number|file is too short|truncated (?:block|record)|"
         r"Sst file size mismatch|FAILED_TO_UNCOMPRESS|failed to uncompress|invalid stream header|Corrupted stream|Corrupt data|"
-        r"magic number mismatch|Unexpected key-group in restore|corrupted compressed block|bad block contents|encountered EOF|"
+        r"magic number mismatch|Unexpected key-group in restore|corrupted compressed block|\bMANIFEST\b|bad block contents|"
+        r"encountered EOF|"
         r"Unknown (?:backend )?state type|Unknown state id|Checksum error|BlockMissing|Could not obtain block|"
         r"Premature EOF from inputStream",
         "org.rocksdb.RocksDB",
@@ -392,11 +393,14 @@ RESTORE_RULES: Final = (
         Kind.FILE_MISSING,
         rf"(?:No such file or directory|does not exist|[Ff]ile not found|not found)[:.]? {_PATH}|"
         rf"^{_PATH.replace('<path>', '<path2>')}(?: does not exist)?\.?$|"
-        r"NoSuchKey|specified key does not exist|BlobNotFound|404 Not Found|dbFile not found: (?P<path3>\S+)|"
-        r"linking to a file that doesn't exist",
+        r"NoSuchKey|specified key does not exist|BlobNotFound|404 Not Found",
         "org.apache.hadoop.fs",
-        classes=r"FileNotFound|NoSuchFile|S3Exception|NoSuchKey|StorageException|BlobStorage|IOException|IllegalState|"
-        r"IllegalArgument|FlinkRuntimeException",
+        classes=r"FileNotFound|NoSuchFile|S3Exception|NoSuchKey|StorageException|BlobStorage|IOException",
+    ),
+    rule(
+        Kind.FILE_MISSING,
+        r"dbFile not found: (?P<path>\S+)|linking to a file that doesn't exist",
+        "state.forst.fs.filemapping.FileMappingManager",
     ),
     rule(
         Kind.FILE_DAMAGED,
@@ -404,6 +408,12 @@ RESTORE_RULES: Final = (
         "runtime.state.heap.HeapRestoreOperation",
         classes=r"EOFException|UTFDataFormatException|StreamCorruptedException|SnappyError|SnappyIOException",
         frames=r"RestoreOperation|KeyGroupsIterator|StateTableByKeyGroupReader|KeyedStateBackendBuilder",
+    ),
+    rule(
+        Kind.SERIALIZER,  # a snapshot of a serializer of the job that refuses what it reads
+        r"",
+        "api.common.typeutils.TypeSerializerSnapshot",
+        frames=r"^(?!org\.apache\.flink\.|java\.|com\.esotericsoftware\.)[\w.$]+\.readSnapshot$",
     ),
 )
 """Rules, the specific ones first."""

@@ -18,6 +18,7 @@ from state_processor.applications.jobs.repairs import Mismatch, Repairs
 from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.signature import JobSignature, OperatorSignature, StateSignature
 from state_processor.applications.jobs.verdicts import Cause, JobReport, Outcome, StateVerdict
+from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.options.access import SnapshotAccess
@@ -134,6 +135,7 @@ def open_scene(
         scene = Scene(fspath(path), snapshot, None, old, new, repairs=repairs, access=access)
         verdicts = snapshot_verdicts(snapshot, target, contents=contents)
         return replace(scene, findings=tuple(_snapshot_finding(verdict, repairs) for verdict in verdicts))
+    old = _with_uids(old, new)
     majors = {flink.partition(".")[0] for flink in (old.flink, target.flink) if flink is not None}
     repairs = replace(repairs, target=replace(target, changes_kryo=len(majors) > 1))
     scene = Scene(fspath(path), snapshot, None, old, new, repairs=repairs, access=access)
@@ -151,6 +153,13 @@ def open_scene(
         report = replace(report, operators=(*report.operators, *types.operators))
     values = SnapshotValues(snapshot) if contents and is_complete else NO_CONTENTS
     return replace(scene, findings=tuple(_findings(report, scene)), contents=values)
+
+
+def _with_uids(old: JobSignature, new: JobSignature | None) -> JobSignature:
+    """Return a signature with the uids of the new job: snapshots of Flink 1.x have hashes alone."""
+    uids = {operator_id(operator.uid): operator.uid for operator in (() if new is None else new.operators) if operator.uid}
+    operators = (replace(o, uid=uids.get(o.uid_hash or "")) if o.uid is None else o for o in old.operators)
+    return replace(old, operators=tuple(operators))
 
 
 def _without_states(operator: OperatorState) -> OperatorSignature:

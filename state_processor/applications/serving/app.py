@@ -165,11 +165,14 @@ def application(followed: Followed, permission: Permission, limits: Limits) -> S
         if segments[0] == BROWSE and request.headers.get("sec-fetch-site", "same-origin") not in _OWN_SITE:
             return _error(401, "Unauthorized", "pages of other sites may not ask for state")
         query = request.query_params
+        listed = browsing.read_listed(segments[1:]) if segments[0] == BROWSE else None
         read = browsing.read(segments[1:], query) if segments[0] == BROWSE else _read(segments, limits)
-        if read is None:
+        path = query.get("snapshot")
+        work = partial(listed, path) if listed else partial(_asked, followed, read, path) if read else None
+        if work is None:
             return _error(404, "NotFoundError", f"there is no {request.url.path}; /openapi.json describes all paths")
         try:
-            return _json(await workers.run(partial(_asked, followed, read, query.get("snapshot"))))
+            return _json(await workers.run(work))
         except StateProcessorError as problem:
             status = next((code for kind, code in _STATUS.items() if isinstance(problem, kind)), 503)
             return _error(status, type(problem).__name__, str(problem))

@@ -81,6 +81,8 @@ def _answer(served: ServedSnapshot, **content: Any) -> dict[str, Any]:
 
 Answer = dict[str, Any]
 Read = Callable[[ServedSnapshot], Answer]
+ReadListed = Callable[[str | None], Answer]
+"""A function that reads an answer without an open snapshot. Its argument is the path of a snapshot; ``None`` for the newest."""
 
 _PAGE: Final = 50
 _MOST_ROWS: Final = 500
@@ -114,7 +116,6 @@ class Browsing:
         """
         uid = query.get("uid", "")
         reads: dict[str, Read] = {
-            "snapshots": self._snapshots,
             "states": lambda served: states(served, uid),
             "rows": lambda served: self._rows(served, uid, query.get("state", ""), query),
             "timers": lambda served: self._rows(served, uid, None, query),
@@ -125,9 +126,24 @@ class Browsing:
         }
         return reads.get(segments[0]) if len(segments) == 1 else None
 
-    def _snapshots(self, served: ServedSnapshot) -> Answer:
+    def read_listed(self, segments: list[str]) -> ReadListed | None:
+        """Return the function that reads the answer of a path for snapshots that may not open; ``None`` for other paths."""
+        reads: dict[str, ReadListed] = {"snapshots": self._snapshots, "explain": self._explain}
+        return reads.get(segments[0]) if len(segments) == 1 else None
+
+    def _snapshots(self, path: str | None) -> Answer:
         rows = snapshots_table(self._followed.listed).to_pylist()
-        return {"path": served.path, "newest": self._followed.current.path, "snapshots": browsable(rows)}
+        newest = self._followed.newest_path
+        shown = newest if path is None else self._followed.listed_at(path).path
+        return {"path": shown, "newest": newest, "opens": self._followed.can_be_opened, "snapshots": browsable(rows)}
+
+    def _explain(self, path: str | None) -> Answer:
+        from state_processor.applications.explain.explaining import explain  # only this view needs the rules
+
+        shown = self._followed.newest_path if path is None else self._followed.listed_at(path).path
+        options = self._followed.access.values()
+        *causes, rest = explain(shown, **options).records()
+        return {"path": shown, "causes": browsable(json_value(causes)), **browsable(json_value(rest))}
 
     def _rows(self, served: ServedSnapshot, uid: str, state: str | None, query: Mapping[str, str]) -> Answer:
         offset, count = _number(query, "offset", 0, 1 << 62), _number(query, "count", _PAGE, _MOST_ROWS)

@@ -131,10 +131,10 @@ class Followed:
     """The newest complete snapshot of a directory.
 
     ``directory``: a directory with the checkpoints of one job, or a snapshot. ``options``: keyword arguments of opening
-    snapshots. Files with a plan or uids are read once.
+    snapshots. Files with a plan or uids are read once. ``may_be_damaged``: start with snapshots of which none can be opened.
     """
 
-    def __init__(self, directory: str | PathLike[str], options: Mapping[str, Any]) -> None:
+    def __init__(self, directory: str | PathLike[str], options: Mapping[str, Any], *, may_be_damaged: bool = False) -> None:
         self._directory = directory
         self.access = SnapshotAccess.among(options).with_content()
         self._lock = process_lock()
@@ -146,23 +146,44 @@ class Followed:
             raise NotASnapshotError(
                 f"{directory} has checkpoints of {len(jobs)} jobs: {', '.join(jobs[:5])}; serve the directory of one job"
             )
-        self._current = self._newest(None)
+        self._current: ServedSnapshot | None = None
+        try:
+            self._current = self._newest(None)
+        except NotASnapshotError:
+            if not (may_be_damaged and self._seen):
+                raise
 
     @property
     def current(self) -> ServedSnapshot:
-        """The newest snapshot that was found."""
-        return self._current
+        """The newest snapshot that was found.
+
+        Raises
+        ------
+        NotASnapshotError
+            None of the snapshots can be opened.
+        """
+        return self._current or self._newest(None)
+
+    @property
+    def can_be_opened(self) -> bool:
+        """Whether a snapshot is open."""
+        return self._current is not None
+
+    @property
+    def newest_path(self) -> str:
+        """The directory of the newest snapshot: of the open one, or of the one that can't be opened."""
+        return self._seen[0].path if self._current is None else self._current.path
 
     def ask(self, read: Callable[[ServedSnapshot], _T]) -> _T:
         """Return the result of a function for the current snapshot. If files were removed, call it with a newer snapshot."""
         for _ in range(_TRIES):
-            served = self._current
+            served = self.current
             try:
                 return read(served)
             except (MissingFileError, NotASnapshotError):
                 if self.refresh() is served:
                     raise
-        return read(self._current)
+        return read(self.current)
 
     @property
     def listed(self) -> list[SnapshotInfo]:
@@ -179,7 +200,7 @@ class Followed:
     def at(self, path: str) -> ServedSnapshot:
         """Return the snapshot of a path, which may be an earlier one; see :meth:`listed_at`."""
         info = self.listed_at(path)
-        if self._current.is_of(info):
+        if self._current is not None and self._current.is_of(info):
             return self._current
         served = self._earlier.get(path, lambda _: self._opened(info))
         return served if served.is_of(info) else self._opened(info)
@@ -198,7 +219,8 @@ class Followed:
                 try:
                     self.refresh()
                 except Exception as problem:  # such as storage that does not answer: the last snapshot is served meanwhile
-                    _LOG.warning("%s: no newer checkpoint can be opened: %s", self._directory, problem)
+                    if self._current is not None:
+                        _LOG.warning("%s: no newer checkpoint can be opened: %s", self._directory, problem)
 
         thread = threading.Thread(target=run, name="follow checkpoints", daemon=True)
         thread.start()

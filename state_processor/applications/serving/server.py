@@ -51,14 +51,16 @@ def serve(
     require("starlette", "serve", "servers")
     _permit_descriptors()
     permission = Permission.of(host, token)
-    followed = Followed(directory, options)
+    followed = Followed(directory, options, may_be_damaged=page != "docs")
     server = http_server(followed, permission, limits, host, port)
     url_host = f"[{host}]" if ":" in host else host
     listener = _listener(host, port)
-    followed.current.warm_up()
+    if followed.can_be_opened:
+        followed.current.warm_up()
     followed.follow(seconds)
     sys.setswitchinterval(_SWITCH_SECONDS)
-    started(f"checkpoint {followed.current.checkpoint_id} of {directory}: http://{url_host}:{listener.getsockname()[1]}/{page}")
+    subject = f"checkpoint {followed.current.checkpoint_id} of" if followed.can_be_opened else "no snapshot can be opened in"
+    started(f"{subject} {directory}: http://{url_host}:{listener.getsockname()[1]}/{page}")
     if flight_port is None:
         server.run([listener])
         return

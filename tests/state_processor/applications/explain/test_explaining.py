@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -291,3 +292,77 @@ def test_storage_that_this_machine_can_not_read_is_not_a_missing_snapshot(tmp_pa
     options = {"endpoint_override": "http://127.0.0.1:9", "access_key": "a", "secret_key": "b", "region": "x"}
     (cause,) = sp.explain(refused, storage_options=options).causes
     assert (cause.kind, cause.certainty) == (Kind.STORAGE, Certainty.POSSIBLE)
+
+
+def test_a_log_in_the_place_of_the_snapshot_is_refused(tmp_path: Path) -> None:
+    log = tmp_path / "jobmanager.log"
+    log.write_text(migration("LongSerializer", "IntSerializer"), "utf-8")
+    with pytest.raises(OptionError, match="is a log, not a snapshot; pass it with --error"):
+        sp.explain(log)
+
+
+def test_the_newest_snapshot_below_the_directory_of_a_job(tmp_path: Path) -> None:
+    path = written(tmp_path / "job" / "chk-3", sp.ValueState(T.INT()), 5)
+    explanation = sp.explain(tmp_path / "job", error=migration("LongSerializer", "IntSerializer"))
+    (cause,) = explanation.causes
+    assert (cause.kind, cause.state, cause.certainty) == (Kind.VALUE_TYPE, "total", Certainty.CONFIRMED)
+    assert f"{tmp_path / 'job'} is not a snapshot: the newest snapshot below it was taken" in explanation.checked
+    assert all(path in remedy.command for remedy in cause.repairs)
+    missing = f"java.io.FileNotFoundException: Cannot find meta data file '_metadata' in directory '{tmp_path / 'job'}'."
+    (cause,) = sp.explain(tmp_path / "job", error=missing).causes
+    assert cause.kind is Kind.NOT_FOUND  # Flink failed on this directory
+
+
+def test_advice_that_keeps_state_comes_before_repairs_that_lose_it(tmp_path: Path) -> None:
+    path = written(tmp_path / "savepoint", sp.ValueState(T.INT()), 5)
+    lines = str(sp.explain(path, error=migration("LongSerializer", "IntSerializer"))).split("\n")
+    places = [next(i for i, line in enumerate(lines) if line.startswith(f"  {name}:")) for name in ("advice", "repair")]
+    assert places == sorted(places)
+
+
+def test_the_operator_has_the_uid_of_the_new_job(tmp_path: Path) -> None:
+    """Snapshots of Flink 1.x have hashes of uids alone."""
+    path = written(tmp_path / "savepoint", sp.ValueState(T.INT()), 5)
+    job = {
+        "operators": [
+            {"uid": "totals", "states": [{"name": "total", "kind": "VALUE", "key_type": "STRING", "value_type": "LONG"}]}
+        ]
+    }
+    (tmp_path / "job.json").write_text(json.dumps({"version": 1, "flink": "1.20", **job}), "utf-8")
+    (cause,) = sp.explain(path, error=migration("LongSerializer", "IntSerializer"), job=tmp_path / "job.json").causes
+    assert (cause.operator, cause.uid_hash) == ("totals", UID_HASH)
+
+
+def test_one_repair_of_several_operators_is_told_once(tmp_path: Path) -> None:
+    writer = sp.arrow.SavepointWriter.new(128, "1.20")
+    for uid in ("first", "second"):
+        writer.with_keyed_state(uid, [{"key": "a", "total": 1}], key_type=T.STRING(), states={"total": sp.ValueState(T.INT())})
+    path = str(tmp_path / "savepoint")
+    writer.write(path)
+    operators = [{"uid": uid, "max_parallelism": 64, "states": []} for uid in ("first", "second")]
+    (tmp_path / "job.json").write_text(json.dumps({"version": 1, "flink": "1.20", "operators": operators}), "utf-8")
+    causes = sp.explain(path, job=tmp_path / "job.json").causes
+    assert [cause.kind for cause in causes].count(Kind.MAX_PARALLELISM) == 1
+
+
+def test_records_in_flight_that_the_snapshot_does_not_have_are_not_the_cause(tmp_path: Path) -> None:
+    path = written(tmp_path / "savepoint", sp.ValueState(T.INT()), 5)
+    explanation = sp.explain(path, error=trace("java.io.IOException: Serializer consumed more bytes than the record had."))
+    assert explanation.causes == ()
+    assert any("does not have records in flight" in text for text in explanation.checked)
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "kind"),
+    [
+        ("EnumSerializer{enumClass=class a.Level, values=[LOW, HIGH]}", "org.apache.flink.a.StringSerializer@1", Kind.VALUE_TYPE),
+        ("org.apache.flink.a.RowDataSerializer@1", "org.apache.flink.a.RowDataSerializer@2", Kind.QUERY),
+    ],
+)
+def test_serializers_by_their_text(new: str, old: str, kind: Kind) -> None:
+    package = "org.apache.flink.util.StateMigrationException"
+    error = f"{package}: The new state serializer ({new}) must not be incompatible with the old state serializer ({old})."
+    assert [cause.kind for cause in sp.explain(error=trace(error)).causes] == [kind]
+    row = "org.apache.flink.a.RowDataSerializer@1"
+    error = f"{package}: The new key serializer ({row}) must be compatible with the previous key serializer ({row})."
+    assert [cause.kind for cause in sp.explain(error=trace(error)).causes] == [Kind.QUERY]

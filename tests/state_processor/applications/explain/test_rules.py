@@ -20,6 +20,12 @@ _STORAGE = "org.apache.flink.runtime.state.filesystem.FsCheckpointStorageAccess.
 _LOADER = "org.apache.flink.runtime.state.StateBackendLoader.loadStateBackendFromConfig"
 _POJO = "org.apache.flink.api.java.typeutils.runtime.PojoSerializer.createInstance"
 
+_AVRO = "org.apache.flink.formats.avro.typeutils.AvroSerializer.deserialize"
+_CHECKPOINT_LOADER = "org.apache.flink.runtime.state.CheckpointStorageLoader.load"
+_FILE_READER = "org.apache.flink.connector.file.src.impl.FileSourceSplitReader.checkSplitOrStartNext"
+_FILE_COMMITTER = "org.apache.flink.connector.file.sink.committer.FileCommitter.commit"
+_GONE, _OPTIONS = Kind.SOURCE_POSITION, Kind.CONFIGURATION
+
 TOO_LARGE = "Size of the state is larger than the maximum permitted memory-backed state. Size=10004096, maxSize=5242880."
 MAXIMUM = Kind.MAX_PARALLELISM
 MESSAGES = (
@@ -160,6 +166,77 @@ MESSAGES = (
         Kind.STORAGE,
     ),
     ("java.io.IOException: No space left on device", _RESTORE, Kind.DISK),
+    ("java.io.IOException: Could not create RocksDB data directory at /tmp/a.", "", Kind.DISK),
+    (f"{_ILLEGAL}Illegal JobGraph modification. Cannot run a program with fully finished vertices", "", Kind.FINISHED_TASKS),
+    (f"{_ILLEGAL}Cannot select a.B; known channels are [c]", "", Kind.IN_FLIGHT),
+    (
+        "java.io.IOException: Serializer consumed more bytes than the record had. This indicates broken serialization.",
+        "",
+        Kind.IN_FLIGHT,
+    ),
+    (
+        "java.lang.UnsupportedOperationException: Current operator does not integrate the async processing logic, thus only "
+        "supports state v1 APIs. Please use StateDescriptor under 'org.apache.flink.runtime.state'.",
+        "",
+        Kind.STATE_API,
+    ),
+    ("java.lang.UnsupportedOperationException: State migration not support yet.", "", Kind.VALUE_TYPE),
+    ("java.lang.RuntimeException: Row arity of from (3) does not match this serializer's field length (2).", "", Kind.VALUE_TYPE),
+    ("org.apache.avro.AvroTypeException: Found string, expecting long", _AVRO, Kind.VALUE_TYPE),
+    (
+        "org.apache.flink.configuration.IllegalConfigurationException: Cannot find configured state backend factory",
+        "",
+        Kind.NO_BACKEND,
+    ),
+    ("java.lang.ClassNotFoundException: jobmanagers", _CHECKPOINT_LOADER, Kind.NO_BACKEND),
+    ("java.io.EOFException", "org.apache.flink.state.rocksdb.RocksDBValueState.value", Kind.SERIALIZER),
+    ("java.io.IOException: Can not read snapshot of version 3, latest known is 2", "a.Own$Snap.readSnapshot", Kind.SERIALIZER),
+    (f"{_ILLEGAL}dbFile not found: /a/000012.sst", "", Kind.FILE_MISSING),
+    ("org.rocksdb.RocksDBException: no log_file_number, next_file_number entry in MANIFEST", "", Kind.FILE_DAMAGED),
+    ("java.io.FileNotFoundException: File file:/a/b does not exist or the user", _FILE_READER, Kind.SOURCE_POSITION),
+    (
+        "org.apache.kafka.clients.consumer.NoOffsetForPartitionException: Undefined offset with no reset policy for "
+        "partitions: [a-0]",
+        "",
+        Kind.SOURCE_POSITION,
+    ),
+    ("a.DebeziumException: The connector is trying to read binlog b, but this is no longer available on the server.", "", _GONE),
+    ("java.io.FileNotFoundException: /a/.part-0-0.inprogress.1", _FILE_COMMITTER, Kind.TRANSACTION),
+    ("java.io.IOException: Committing file failed. Target file already exists: a/b", "", Kind.TRANSACTION),
+    (
+        "a.UpgradeFailureException: HA metadata not available to restore from last state. It is possible that the job has "
+        "finished or terminally failed",
+        "",
+        Kind.HIGH_AVAILABILITY,
+    ),
+    (
+        "org.apache.flink.util.FlinkException: Could not retrieve checkpoint 7 from state handle under /0007. This indicates "
+        "that the retrieved state handle is broken.",
+        "",
+        Kind.HIGH_AVAILABILITY,
+    ),
+    ("java.lang.NullPointerException: null", "org.apache.flink.runtime.state.heap.StateTable.put", Kind.KEY_GROUPS),
+    ("java.lang.NullPointerException: Keyed state can only be used on a 'keyed stream', i.e., after", "", Kind.NO_KEY),
+    ("java.lang.Exception: Could not materialize checkpoint 7 for operator a (1/1)#0.", "", Kind.CHECKPOINT),
+    (
+        "java.lang.UnsupportedOperationException: Canonical savepoints are not supported by ForSt State Backend.",
+        "",
+        Kind.RESTORE_MODE,
+    ),
+    ("java.lang.Exception: Pod a terminated with reason OOMKilled", "", Kind.MEMORY),
+    ("a.NoResourceAvailableException: Could not acquire the minimum required resources.", "", Kind.RESOURCES),
+    (f"{_ILLEGAL}Auto generated UIDs have been disabled but no UID or hash has been assigned to operator a", "", _OPTIONS),
+    ("org.apache.flink.configuration.IllegalConfigurationException: x", "", _OPTIONS),
+    ("java.lang.NoSuchMethodError: 'void a.B.c(int)'", "", Kind.LINKAGE),
+    ("java.lang.ClassCastException: class a.B cannot be cast to class a.B (a.B is in unnamed module", "", Kind.LINKAGE),
+    (
+        "java.lang.RuntimeException: Error received from SDK harness for instruction 1: Traceback (most recent call last):\n"
+        "ModuleNotFoundError: No module named 'pricing'",
+        "",
+        Kind.PYTHON,
+    ),
+    ("java.net.ConnectException: Connection refused", "", Kind.EXTERNAL),
+    ("java.util.concurrent.TimeoutException: Heartbeat of TaskManager with id a timed out.", "", Kind.LOST_PROCESS),
     ("java.lang.OutOfMemoryError: Java heap space", _RESTORE, Kind.MEMORY),
 )
 

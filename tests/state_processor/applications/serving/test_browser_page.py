@@ -88,6 +88,24 @@ def test_maps_lists_and_structs_unfold(page: Page) -> None:
         assert shown in text
 
 
+def test_a_snapshot_that_can_not_be_opened_leads_to_its_explanation(page: Page, tmp_path: Path) -> None:
+    damaged = tmp_path / "chk-2"
+    for name in ("chk-1", "chk-2"):
+        shutil.copytree(sp.sample_savepoint(), tmp_path / name)
+    (damaged / "_metadata").write_bytes((damaged / "_metadata").read_bytes()[:100])
+    with Web(str(damaged), may_be_damaged=True) as web:
+        page.open(address(web))
+        assert page.value("document.querySelector('h1').textContent") == "Error"
+        page.click("Explain")
+        explanation = page.value("document.querySelector('main').innerText")
+        (cause,) = sp.explain(damaged).causes
+        assert all(text in explanation for text in (cause.kind, cause.sentence, cause.advice))
+    with Web(str(tmp_path)) as web:
+        page.open(f"{address(web)}#/snapshots")
+        page.click("explain")
+        assert page.value("document.querySelector('main').innerText") == explanation
+
+
 def test_notes_stand_below_the_rows(page: Page) -> None:
     """States of windows that a row for each key does not have, and time zones that were assumed."""
     notes = "[...document.querySelectorAll('main .note')].map(note => note.textContent)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from base64 import b64encode
 from collections.abc import Iterator
 from hashlib import sha256
@@ -15,9 +16,12 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
+from state_processor.applications.explain.kinds import Kind
 from state_processor.applications.serving import browsing
 from state_processor.applications.serving.browser import browser_page
 from state_processor.applications.serving.browsing import browsable
+from state_processor.applications.serving.following import Followed
+from state_processor.serializers.errors import NotASnapshotError
 from tests.state_processor.applications.serving.checkpoints import TOKEN
 from tests.state_processor.applications.serving.web import Web
 from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
@@ -70,6 +74,21 @@ def test_from_the_list_of_operators_to_a_key(orders: Web) -> None:
         assert answer["number"] == table.num_rows
     assert found["states"]["total"]["rows"] == [[3950]]
     assert found["python"] == "'amelia'"
+
+
+def test_a_snapshot_that_can_not_be_opened_is_explained(tmp_path: Path) -> None:
+    shutil.copytree(ORDERS_PATH, tmp_path / "savepoint")
+    (tmp_path / "savepoint" / "_metadata").write_bytes(b"not a snapshot")
+    path = str(tmp_path / "savepoint")
+    with pytest.raises(NotASnapshotError):
+        Followed(path, {})
+    with Web(path, may_be_damaged=True) as web:
+        listing = ask(web, "snapshots")
+        assert (listing["opens"], listing["newest"], len(listing["snapshots"])) == (False, path, 1)
+        explanation = ask(web, "explain")
+        assert [cause["kind"] for cause in explanation["causes"]] == [Kind.NOT_A_SNAPSHOT]
+        assert web.get("/operators").status == 503
+        assert web.get("/browse/explain?snapshot=%2Felsewhere").status == 404
 
 
 def test_rows_in_pages(orders: Web) -> None:

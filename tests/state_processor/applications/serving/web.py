@@ -30,9 +30,18 @@ class Answer:
 class Web:
     """A server of a snapshot, on a free port."""
 
-    def __init__(self, path: str, limits: Limits | None = None, token: str | None = None, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        path: str,
+        limits: Limits | None = None,
+        token: str | None = None,
+        host: str = "127.0.0.1",
+        *,
+        may_be_damaged: bool = False,
+    ) -> None:
         permission = Permission.of(host, token)
-        self._server = http_server(Followed(path, {}), permission, limits or Limits(seconds=600), "127.0.0.1", 0)
+        followed = Followed(path, {}, may_be_damaged=may_be_damaged)
+        self._server = http_server(followed, permission, limits or Limits(seconds=600), "127.0.0.1", 0)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
         wait_until(lambda: self._server.started, "the start of the server")
