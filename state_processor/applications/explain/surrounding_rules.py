@@ -91,10 +91,9 @@ SURROUNDING_RULES: Final = (
     ),
     rule(
         Kind.DISK,
-        r"No space left on device|Disk quota exceeded|(?:No local storage|Local state base|Could not create (?:RocksDB|ForSt|"
-        r"root|"
-        r"working|the checkpoint|.*cache)) director|(?:[Ll]ocal|RocksDB).*does not exist and c(?:annot|ould not) be created|"
-        r"Read-only file system|Mkdirs failed to create",
+        r"No space left on device|Disk quota exceeded|(?:No local storage|Local state base) director|"
+        r"Could not create (?:RocksDB|ForSt|root|working|the checkpoint)[\w ]* ?director|"
+        r"(?:[Ll]ocal|RocksDB).*does not exist and c(?:annot|ould not) be created|Read-only file system|Mkdirs failed to create",
         "java.io.FileOutputStream",
     ),
     rule(
