@@ -190,7 +190,7 @@ def _of_mismatches(scene: Scene, causes: Sequence[FailureCause], symptom: str, *
             state = finding.verdict.state if finding.kind in (Kind.VALUE_TYPE, Kind.TTL, Kind.STATE_KIND) else ""
             place = None if finding.kind is Kind.OPERATORS_SWAPPED else (uid_hash, state)
             groups.setdefault((finding.kind, place), []).append(finding)
-    mismatches = []
+    mismatches: list[FailureCause] = []
     for group in groups.values():
         certainty = Certainty.CONFIRMED if group[0].is_bad else Certainty.POSSIBLE
         cause = of_findings(group, certainty)
