@@ -20,7 +20,7 @@ from state_processor.backends.formats.sst.block_format import TRAILER, Numbers
 from state_processor.backends.formats.sst.block_kernels import KEY, KEY_END
 from state_processor.backends.formats.sst.family_scan import stored_entries
 from state_processor.backends.formats.sst.key_set import Beginnings
-from state_processor.backends.formats.sst.manifest import TableFile
+from state_processor.backends.formats.sst.manifest import END_OF_DELETION, TableFile
 from state_processor.backends.formats.sst.plain_blocks import (
     RESTART_INTERVAL,
     block_entries,
@@ -43,7 +43,6 @@ Entry = tuple[bytes, bytes]
 
 _LOW: Final = 0xFFFFFFFF
 _COPIED_AT_ONCE: Final = 4 << 20
-_END_OF_DELETION: Final = (((1 << 56) - 1) << 8 | k.RANGE_DELETION).to_bytes(k.TAG_BYTES, "little")
 _OF_FILE: Final = frozenset({7, 8, 12, 15})
 """Tags of details that describe the bytes of a file: checksum, function of the checksum, unique id, size of the tail."""
 _DROPPED: Final = (b"rocksdb.index.partitions", b"rocksdb.top-level.index.size", b"rocksdb.filter.policy")
@@ -207,7 +206,7 @@ class ErasedTable:
         """Return where a range deletion ends in this file."""
         if end > self.table.largest:
             raise _needs_key(self.table)
-        return end + _END_OF_DELETION
+        return end + END_OF_DELETION
 
 
 def without(table: Table, beginnings: Beginnings) -> ErasedTable | None:

@@ -42,6 +42,8 @@ _NEW_FILE: Final = 103
 _END_OF_DETAILS, _EPOCH, _PATH = 1, 13, 65
 MOST_SEQUENCE: Final = (1 << 56) - 1
 """The largest sequence number (RocksDB: ``kMaxSequenceNumber``)."""
+END_OF_DELETION: Final = (MOST_SEQUENCE << 8 | 0x0F).to_bytes(8, "little")
+"""The end of an internal key that is the exclusive end of a range deletion (RocksDB: ``kRangeTombstoneSentinel``)."""
 _ENTRY_TYPES: Final = frozenset({0, 1, 2, 7, 0x0F, 0x11, 0x14, 0x16, 0x18})
 """Types that internal keys may have (RocksDB: ``IsExtendedValueType``)."""
 _TAG_BYTES: Final = 8

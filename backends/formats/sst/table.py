@@ -14,7 +14,7 @@ import numpy as np
 
 from state_processor.backends.formats.sst import block_kernels as k
 from state_processor.backends.formats.sst.block_format import CHECKSUMS, TRAILER, BlockFormat, Bytes, Numbers, RawBlocks
-from state_processor.backends.formats.sst.manifest import MOST_SEQUENCE, TableFile
+from state_processor.backends.formats.sst.manifest import END_OF_DELETION, MOST_SEQUENCE, TableFile
 from state_processor.backends.formats.sst.merge_kernel import RangeDeletion, fragments
 from state_processor.backends.formats.sst.plain_blocks import block_entries, read_varint
 from state_processor.backends.metadata.state_stream import StateStream
@@ -231,13 +231,16 @@ class Table:
         """Return the blocks of a partition of the index.
 
         Each separator has to be between two separators of partitions. In the first partition, no separator may precede the
-        first key of the table: a read skips the blocks whose separators precede its keys.
+        first key of the table: a read skips the blocks whose separators precede its keys. In the last one, only the last
+        separator may be behind the last key: a read ends there.
         """
         content = self._block((int(parts.rows[part, 2]), int(parts.rows[part, 3])))
         whole = self._listed(*content, b"", None)
         least = parts.separator(part - 1) if part else self.smallest
         if len(whole) and (whole.separator(0) < least or whole.separator(len(whole) - 1) > parts.separator(part)):
             raise CorruptSnapshotError(f"{self.where}: its index is damaged: a partition has separators of another one")
+        if len(whole) > 1 and whole.separator(len(whole) - 2) > self.largest:
+            raise self.has_other_keys()
         return self._listed(*content, lower, upper)
 
     def blocks_before(self, blocks: BlockList, upper: Bound) -> tuple[int, int]:
@@ -251,17 +254,33 @@ class Table:
     @cached_property
     def deletions(self) -> list[RangeDeletion]:
         """The range deletions within the keys of the table, as fragments that don't overlap."""
-        deletions = []
+        deletions: list[RangeDeletion] = []
         for key, end in self.stored_deletions:
             if len(key) < k.TAG_BYTES or key[-k.TAG_BYTES] != k.RANGE_DELETION:
                 raise CorruptSnapshotError(f"{self.where}: its range deletions include an entry of another type")
             tag = int.from_bytes(key[-k.TAG_BYTES :], "little")
-            begin, end = max(key[: -k.TAG_BYTES], self.smallest), min(end, self._end)
             sequence = tag >> 8 if self.sequence < 0 else self.sequence
             self.check_sequences(sequence, sequence)
-            if begin < end:
-                deletions.append(RangeDeletion(begin, end, sequence))
+            deletions += self._within_bounds(RangeDeletion(key[: -k.TAG_BYTES], end, sequence))
         return fragments(deletions)
+
+    def _within_bounds(self, deletion: RangeDeletion) -> Iterator[RangeDeletion]:
+        """Yield the parts of a range deletion that delete, as RocksDB cuts it (``TruncatedRangeDelIterator``).
+
+        It begins at the first entry of the table, and does not delete newer entries of the same key in other tables. A bound that
+        is a range deletion is the end of deletions; another last key has none that ends behind it: RocksDB 6 and 8 differ there.
+        """
+        begin, end, sequence = deletion
+        if self.file.largest.endswith(END_OF_DELETION):
+            end = min(end, self.largest)
+        elif begin <= self.largest < end:
+            raise self.has_other_keys()
+        if begin <= self.smallest < end:
+            begin = self.smallest + b"\0"
+            newest = int.from_bytes(self.file.smallest[-k.TAG_BYTES :], "little") >> 8
+            yield RangeDeletion(self.smallest, begin, min(sequence, newest + 1))
+        if begin < end:
+            yield RangeDeletion(begin, end, sequence)
 
     @cached_property
     def stored_deletions(self) -> list[tuple[bytes, bytes]]:
@@ -301,13 +320,6 @@ class Table:
             self.format.verify(RawBlocks.of(data, offsets - begin, offsets, sizes, self.where), self.where)
             first = behind
         return len(rows)
-
-    @property
-    def _end(self) -> bytes:
-        """The exclusive end of the range deletions of this file."""
-        tag = int.from_bytes(self.file.largest[-k.TAG_BYTES :], "little")
-        is_end_of_deletion = tag == ((1 << 56) - 1) << 8 | k.RANGE_DELETION
-        return self.largest if is_end_of_deletion else self.largest + b"\0"
 
     @cached_property
     def properties(self) -> dict[bytes, bytes]:

@@ -19,7 +19,7 @@ from state_processor.backends.formats.sst import block_kernels as k
 from state_processor.backends.formats.sst import block_writing_kernels as w
 from state_processor.backends.formats.sst.block_format import Bytes, Numbers
 from state_processor.backends.formats.sst.crc32c import TABLES
-from state_processor.backends.formats.sst.manifest import TableFile
+from state_processor.backends.formats.sst.manifest import END_OF_DELETION, TableFile
 from state_processor.backends.formats.sst.plain_blocks import varint
 from state_processor.backends.formats.sst.table_output import TableOutput
 from state_processor.serializers.errors import OptionError
@@ -28,7 +28,6 @@ COMPARATOR: Final = b"leveldb.BytewiseComparator"
 _VERSION: Final = 5
 _OUTPUT_BYTES: Final = 1 << 20
 _INDEX_LINES: Final = 1 << 12
-_END_OF_DELETION: Final = (((1 << 56) - 1) << 8 | k.RANGE_DELETION).to_bytes(k.TAG_BYTES, "little")
 
 
 def tag(sequence: int, kind: int) -> int:
@@ -135,7 +134,7 @@ class TableBuilder:
         index = self._out.index(keys, rows, is_delta=True)
         self._out.close(index, self._deletions, self._properties(data_size, index[1], len(rows)), _VERSION)
         firsts = [self._smallest, *(begin for begin, _ in self._deletions)]
-        lasts = [self._largest, *(end + _END_OF_DELETION for _, end in self._deletions)]
+        lasts = [self._largest, *(end + END_OF_DELETION for _, end in self._deletions)]
         smallest, largest = min(filter(None, firsts), key=_order), max(filter(None, lasts), key=_order)
         sequences = min(self._sequences), max(self._sequences)
         return TableFile(level, self._number, self._out.size, smallest, largest, sequences).in_epoch(epoch)

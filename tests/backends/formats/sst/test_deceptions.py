@@ -275,6 +275,43 @@ def test_the_only_separator_is_before_the_first_key(tmp_path: Path) -> None:
         stores.read_by_kernels(tmp_path, "state")
 
 
+def test_a_separator_behind_the_last_key_within_a_partition(tmp_path: Path) -> None:
+    """Reads in rounds end at the last key of the table, and would not open the block behind the separator."""
+
+    def behind(listed: list[Item]) -> list[Item]:
+        (separator, place, first), last = listed[-2:]
+        return [*listed[:-2], (b"z" + separator[-8:], place, first), (b"zz" + last[0][-8:], *last[1:])]
+
+    layout = w.Layout(index=w.PARTITIONED, is_delta=False, index_restart_interval=64)
+    store(tmp_path, layout=layout, writer=changing("index", behind))
+    with patch.multiple(family_scan, _LEAST_SHARE=1, _COMPRESSED=1, _PLAIN=1), pytest.raises(CorruptSnapshotError):
+        stores.read_by_kernels(tmp_path, "state")
+
+
+def test_a_range_deletion_that_ends_behind_the_last_key(tmp_path: Path) -> None:
+    """RocksDB cuts it within the entries of the last key; versions differ in whether older entries of this key are seen."""
+    last = ENTRIES[55]
+    store(tmp_path, [*ENTRIES[:56], DELETION], record=lambda file: replace(file, largest=last.internal))
+    with pytest.raises(CorruptSnapshotError, match="its first or last key is not the one that the manifest"):
+        stores.read_by_kernels(tmp_path, "state")
+
+
+def test_a_range_deletion_does_not_delete_newer_entries_of_the_first_key_of_its_table(tmp_path: Path) -> None:
+    """RocksDB lets it begin at the first entry of the table in the manifest."""
+    newer, first = w.Entry(b"key-050", 8, w.VALUE, b"new"), w.Entry(b"key-050", 5, w.VALUE, b"old")
+    with_deletion = [first, w.Entry(b"key-055", 6, w.VALUE, b"old"), replace(DELETION, key=b"key-040", sequence=10)]
+    files = []
+    for number, entries in ((10, [newer]), (11, with_deletion)):
+        data = w.TableWriter(w.Layout()).write(entries)
+        file = w.table_file(number, 1, entries, len(data))
+        (tmp_path / file.name).write_bytes(data)
+        files.append(replace(file, smallest=entries[0].internal))
+    families = {0: Family("default", COMPARATOR), 1: Family("state", COMPARATOR, tuple(files))}
+    (tmp_path / "MANIFEST-000005").write_bytes(write_manifest(Manifest(families, 20, 1000, 1)))
+    (tmp_path / "CURRENT").write_text("MANIFEST-000005\n")
+    assert stores.read_by_kernels(tmp_path, "state") == stores.read_by_rocksdb(tmp_path, "state") == [(b"key-050", b"new")]
+
+
 def test_deceptions_of_all_kinds(tmp_path: Path) -> None:
     """A sample of the inputs of the fuzzer, each compared with RocksDB."""
     worker = deceptions.Worker()
