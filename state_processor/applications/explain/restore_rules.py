@@ -359,8 +359,9 @@ RESTORE_RULES: Final = (
         Kind.TRANSACTION,
         r"",
         "streaming.api.functions.sink.filesystem.Bucket",
-        classes=r"FileNotFound|NoSuchFile|NoSuchKey|NoSuchUpload|IOException|EOFException",
-        frames=r"FileWriter\.|FileCommitter\.|RecoverableWriter\.|RecoverableFsDataOutputStream|sink\.filesystem\.Bucket|S3Committer",
+        classes=r"FileNotFound|NoSuchFile|NotFoundException|NoSuchKey|NoSuchUpload|IOException|EOFException",
+        frames=r"FileWriter\.|FileCommitter\.|RecoverableWriter\.|RecoverableFsDataOutputStream|sink\.filesystem\.Bucket|S3Committer|"
+        r"FilesCommitter|CommittableStateManager|\.(?:recover|filter)AndCommit|\.readDataFiles",
     ),
     rule(
         Kind.HIGH_AVAILABILITY,

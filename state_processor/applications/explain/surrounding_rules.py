@@ -23,13 +23,15 @@ SURROUNDING_RULES: Final = (
         r"Undefined offset with no reset policy|(?:[Ff]etch|[Oo]ffset)s? .*out of range|Offsets out of range|"
         r"no longer available on the server|purged (?:required )?binary logs|binlog (?:position|file).*(?:not|no longer)|"
         r"replication slot .*(?:does not exist|invalid|can no longer)|[Ss]equence[ _][Nn]umber.*(?:expired|invalid|not found)|"
-        r"TrimmedDataAccess|requested WAL segment|Cannot read snapshot|[Ss]napshot \d+ (?:does not exist|.*expired|not found)|"
+        r"TrimmedDataAccess|requested WAL segment|Cannot read snapshot|[Ss]napshot (?:with id )?\d+ (?:does not exist|"
+        r".*expired|not found)|OutOfRange|"
         r"does not host this topic-partition|Failed to get topic metadata|[Cc]hange stream history lost|resume of change stream",
         "connector.kafka.source.KafkaSource",
     ),
     rule(
         Kind.TRANSACTION,
-        r"Committing file failed|Cannot clean commit|can ?not recover from the pendingFileRecoverable|XAER_NOTA|NoSuchUpload|"
+        r"(?:TransactionNotFound|txdID).*not ?found|files in the snapshot that need to be resubmitted|Committing file failed|"
+        r"Cannot clean commit|can ?not recover from the pendingFileRecoverable|XAER_NOTA|NoSuchUpload|"
         r"specified (?:multipart )?upload does not exist|prepared transaction .*does not exist",
         "core.fs.local.LocalRecoverableFsDataOutputStream",
     ),
@@ -57,7 +59,8 @@ SURROUNDING_RULES: Final = (
         Kind.CHECKPOINT,
         r"Size of the state is larger than the maximum permitted memory-backed state|Checkpoint expired before completing|"
         r"Exceeded checkpoint tolerable failure threshold|Could not (?:complete|materialize|perform) (?:checkpoint|snapshot)|"
-        r"Checkpoint was declined|(?:Asynchronous t|Task local |Trigger )ask checkpoint failed|checkpoint failure|"
+        r"Checkpoint was declined|Failed to trigger savepoint|(?:Asynchronous t|Task local |Trigger )ask checkpoint failed|"
+        r"checkpoint failure|"
         r"Failure to finalize checkpoint|Could not finalize the pending checkpoint|Not all required tasks are currently running|"
         r"Checkpoint Coordinator is suspending",
         "runtime.checkpoint.CheckpointFailureManager",

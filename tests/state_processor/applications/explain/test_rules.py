@@ -202,6 +202,14 @@ MESSAGES = (
     ),
     ("a.DebeziumException: The connector is trying to read binlog b, but this is no longer available on the server.", "", _GONE),
     ("java.io.FileNotFoundException: /a/.part-0-0.inprogress.1", _FILE_COMMITTER, Kind.TRANSACTION),
+    ("java.io.FileNotFoundException: File does not exist: /a/b.avro", "a.flink.IcebergFilesCommitter.commit", Kind.TRANSACTION),
+    ("a.TransactionNotFoundException: The transaction with this txdID `(3,1)`not found", "", Kind.TRANSACTION),
+    ("a.OutOfRangeException: The snapshot with id 120 has expired. You can: 1.", "", Kind.SOURCE_POSITION),
+    (
+        "org.apache.flink.runtime.checkpoint.CheckpointException: Failed to trigger savepoint. Failure reason: x",
+        "",
+        Kind.CHECKPOINT,
+    ),
     ("java.io.IOException: Committing file failed. Target file already exists: a/b", "", Kind.TRANSACTION),
     (
         "a.UpgradeFailureException: HA metadata not available to restore from last state. It is possible that the job has "
