@@ -8,6 +8,7 @@ import pytest
 
 from state_processor.applications.jobs.verdicts import Outcome
 from state_processor.types.answers import Answer
+from tests.interop.job_pair_changes import CHANGE_PAIRS
 from tests.interop.job_pair_tables import (
     ALL_PAIRS,
     ASYNCHRONOUS_PAIRS,
@@ -32,8 +33,9 @@ def test_verdicts(version: str, tmp_path: Path) -> None:
     """Flink restores the same values if the check says so, and does not if the check denies it."""
     backends = BACKENDS if EVERY_CASE else BACKENDS[-1:]
     sample = (*PAIRS[:FIRST], *VALUE_PAIRS[:FIRST_VALUES], *RECORD_PAIRS[:3], *SUBCLASS_PAIRS[:2], *ASYNCHRONOUS_PAIRS[:FIRST])
-    pairs = (*ALL_PAIRS, *without_uids(ALL_PAIRS)) if EVERY_CASE else sample
-    found = list(results(pairs, version, backends, tmp_path))
+    every = (*ALL_PAIRS, *CHANGE_PAIRS)
+    pairs = (*every, *without_uids(every)) if EVERY_CASE else sample
+    found = list(results(pairs, version, backends, tmp_path, repairs=EVERY_CASE))
     assert [str(result) for result in found if not result.agrees] == []
     assert {result.outcome for result in found} == {"same values", "other values", "refused"}
     assert {result.report.answer for result in found} == set(Answer)

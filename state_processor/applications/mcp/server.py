@@ -137,7 +137,10 @@ class Tools:
         uid: Annotated[str | None, Field(description="One operator; by default all")] = None,
         snapshot: SnapshotPath = None,
     ) -> Answer:
-        """Count the rows that were added, changed and removed between two snapshots, for each state."""
+        """Count the rows that were added, changed and removed between two snapshots, for each state.
+
+        `not_compared` is the reason for a state that could not be compared: its counts are null.
+        """
         return await self._browse("differences", snapshot, other=other, **({} if uid is None else {"uid": uid}))
 
     async def check(self, job: Job, flink: Version = None, backend: Backend = None, snapshot: SnapshotPath = None) -> Answer:
