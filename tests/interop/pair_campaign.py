@@ -54,6 +54,8 @@ class Result:
     """The report on a query without the plan of the old one, which is never a success."""
     changes_code: bool = False
     """Whether all values restore, and another function goes on with them. The notes of the report have to say so."""
+    changes_results: bool = False
+    """Whether all values restore and get another meaning, so that results differ. The check must not say that nothing changes."""
     repaired: str = ""
     """What Flink did with the savepoint that the steps of the report repair, in the words of ``outcome``; empty without steps."""
 
@@ -72,6 +74,8 @@ class Result:
             return False
         if self.report.answer is Answer.UNCHECKED:
             return True
+        if self.changes_results:
+            return self.report.answer is Answer.NO
         if self.changes_code:
             return self.report.restores and any("code" in note for note in self.report.notes)
         return self.report.restores == (self.outcome == "same values")
