@@ -15,9 +15,10 @@ from state_processor.applications.jobs.value_conversion import OPTIONS, part_of
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.rows import ROW_KIND_FIELD
 
 _ZERO: Final = {"string": "", "bool": False}
-_PLACE: Final = re.compile(r"f\d+|left|right")
+_PLACE: Final = re.compile(rf"f\d+|left|right|{ROW_KIND_FIELD}")
 """The names of the fields of tuples, of rows without names, and of ``Either``."""
 _MOST: Final = 3
 """The number of fields of a structure that may have new names."""
@@ -47,7 +48,7 @@ def field_changes(old: StateSignature, new: StateSignature, parts: Sequence[str]
             lost, added = _names(written, declared), _names(declared, written)
             gone += [f"{place}.{name}" for name in lost if not isinstance(written, EnumSerializer)]
             if not isinstance(declared, PojoSerializer | EnumSerializer):
-                defaults |= {f"{place}.{name}": _zero(declared, name) for name in added}
+                defaults |= {f"{place}.{name}": _zero(declared, name) for name in added if name != ROW_KIND_FIELD}
             if moved := _moved(written, declared):
                 lost, added, moves = moved, moved, True
             readings = [{**reading, **names} for reading in readings for names in _renames(place, written, declared, lost, added)]
@@ -96,6 +97,11 @@ def _renames(
     place: str, old: TypeSerializer, new: TypeSerializer, lost: Sequence[str], added: Sequence[str]
 ) -> Iterator[Mapping[str, str]]:
     """Yield the pairs of new names and removed names: fields of the same type, constants of any name."""
+    by_type = {_type(new, name): name for name in added} if not isinstance(new, EnumSerializer) else {}
+    types = [_type(old, name) for name in lost] if by_type else []
+    if types and len(by_type) == len(added) and by_type.keys() == set(types) and len(by_type) == len(types):
+        yield {f"{place}.{name}": by_type[type_] for name, type_ in zip(lost, types, strict=True)}
+        return
     if not lost or len(lost) > min(_MOST, len(added)):
         yield {}
         return

@@ -16,7 +16,7 @@ import pyarrow as pa
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.rows import RowSerializer
+from state_processor.serializers.core.rows import ROW_KIND_FIELD, RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, OptionError
@@ -102,12 +102,14 @@ def _struct(
 
 
 def _default(place: str, owner: TypeSerializer | None, new: pa.Field, edits: Edits, size: int) -> pa.Array:
-    """Return the values of a new field: the given value or, in a POJO, Java's default."""
+    """Return the values of a new field: the given value or, in a POJO, Java's default. New rows are inserts."""
     if place in edits.defaults:
         try:
             return pa.repeat(pa.scalar(edits.defaults[place]).cast(new.type), size)
         except pa.ArrowException as error:
             raise OptionError(f"{place}: expected a value of type {new.type}, found {edits.defaults[place]!r}") from error
+    if isinstance(owner, RowSerializer) and new.name == ROW_KIND_FIELD:
+        return pa.nulls(size, new.type)
     if not isinstance(owner, PojoSerializer):
         raise OptionError(f"{place} is new, and its type has no default: give its value")
     boxed = next(f for f in owner.fields if f.name == new.name).is_primitive(owner.class_name) is False
