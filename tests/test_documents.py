@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -68,9 +70,23 @@ def test_every_guide_is_in_the_indexes(index: str) -> None:
 
 
 def test_the_navigation_has_every_page_once() -> None:
-    pages = sorted(page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md"))
+    pages = [page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")]
+    pages = sorted(pages + [f"notebooks/{notebook.stem}.md" for notebook in (ROOT / "notebooks").glob("*.ipynb")])
     navigation = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
     assert sorted(re.findall(r": (\S+\.md)$", navigation, re.MULTILINE)) == pages
+
+
+@pytest.mark.parametrize("notebook", sorted(ROOT.glob("notebooks/*.ipynb")), ids=lambda path: path.stem)
+def test_the_site_shows_notebooks_with_their_output(notebook: Path) -> None:
+    page = runpy.run_path(str(ROOT / "docs" / "notebook_pages.py"))["page"](notebook)
+    cells = json.loads(notebook.read_text("utf-8"))["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", ())]
+    shown = page.count("\n```text\n") + page.count("<table") + page.count("](data:image/png;base64,")
+    assert page.startswith("# ")
+    code = sum(c["cell_type"] == "code" or "```python\n" in c["source"] for c in cells)
+    assert (page.count("```python\n"), shown) == (code, len(outputs))
+    links = [link for link in _LINKS.findall(_FENCES.sub("", page)) if not link.startswith("data")]
+    assert [link for link in links if not (ROOT / "docs" / link.removeprefix("../")).exists()] == []
 
 
 @pytest.mark.parametrize("document", ["docs/extending.md", "docs/kernel.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])

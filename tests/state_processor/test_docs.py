@@ -105,7 +105,8 @@ def test_examples_run(spark: SparkSession, page: Path, tmp_path: Path, monkeypat
     savepoint, target = sp.sample_savepoint(), str(tmp_path / "savepoint")
     names: dict[str, object] = {"__name__": "__main__", "spark": spark, "savepoint": savepoint, "target": target}
     if page.name == "serve.md":  # its command runs until it is stopped
-        names["server"] = FlightServer(("127.0.0.1", 8815), Followed(savepoint, {}), Permission.of("127.0.0.1", None), Limits())
+        server = FlightServer(("127.0.0.1", 0), Followed(savepoint, {}), Permission.of("127.0.0.1", None), Limits())
+        names["server"], text = server, text.replace("127.0.0.1:8815", f"127.0.0.1:{server.port}")
     with registrations():
         for block in _BLOCK.finditer(text):
             line = text.count("\n", 0, block.start(1))
@@ -141,7 +142,7 @@ def test_an_import_of_all_names_gives_those_of_the_reference(name: str) -> None:
 @pytest.fixture(scope="module")
 def reference() -> Any:
     """The package as the pages of the reference show it."""
-    names = ("own_members_first", "dataclass_parameters")
+    names = ("full_signatures", "own_members_first", "dataclass_parameters")
     extensions = griffe.load_extensions(*(ROOT / "docs" / f"{name}.py" for name in names))
     return griffe.load("state_processor", extensions=extensions, search_paths=[ROOT])
 
@@ -153,6 +154,23 @@ def test_the_reference_has_the_parameters_of_dataclasses(reference: Any) -> None
         if is_dataclass(found):
             shown = reference[found.__module__.removeprefix("state_processor.")][found.__qualname__]
             assert [p.name for p in shown.parameters][1:] == [*signature(found).parameters], described
+
+
+@pytest.mark.parametrize(
+    "name", ["arrow.read_state", "reader.SavepointReader.read_keyed_state", "writer.SavepointWriter.new", "duckdb.query"]
+)
+def test_the_reference_lists_and_describes_options(reference: Any, name: str) -> None:
+    function = reference[name]
+    assert "**options" not in function.docstring.value
+    named = [p.name for p in function.parameters if p.name not in ("self", "cls")]
+    assert len(named) > 5
+    assert [p for p in named if not re.search(rf"\b{p}\b", function.docstring.value)] == []
+
+
+def test_the_reference_shows_the_values_of_defaults(reference: Any) -> None:
+    defaults = {p.name: p.default for p in reference["writer.SavepointWriter.new"].parameters}
+    assert (defaults["max_parallelism"], defaults["flink_version"]) == ("128", "'1.20'")
+    assert reference["arrow.read_state"].parameters["nanos"].default == "'check'"
 
 
 def test_the_reference_begins_with_the_members_that_a_class_defines(reference: Any) -> None:
