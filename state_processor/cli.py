@@ -57,14 +57,24 @@ class Parser(argparse.ArgumentParser):
             if not flag.startswith("--"):
                 self.error(f"there is no flag {argument}; a value that begins with - needs an equals sign: --flag={argument}")
             of_python = [name for name, action in flags.items() if flag[2:].replace("-", "_") == action.dest]
-            near = f"; did you mean {of_python[-1]}?" if of_python else did_you_mean(flag, flags)
-            self.error(f"there is no flag {flag}{near}")
+            if of_python:
+                self.error(f"there is no flag {flag}; did you mean {of_python[-1]}?")
+            self.error(f"there is no flag {flag}{_related_command(self.prog, flag) or did_you_mean(flag, flags)}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = list(map(str, action.choices or ()))
         if choices and str(value) not in choices:
             near = did_you_mean(str(value), choices) or f"; choose {', '.join(choices)}"
             raise argparse.ArgumentError(action, f"{value!r} is unknown{near}")
+
+
+def _related_command(program: str, flag: str) -> str:
+    """Return the end of a message about a flag that only a command with a similar name has: ``set-offsets`` for ``offsets``."""
+    command = program.rpartition(" ")[2]
+    parsers: dict[str, Parser] = next(a.choices for a in command_parser()._actions if isinstance(a.choices, dict))
+    related = [n for n in parsers if n != command and set(n.split("-")) & set(command.split("-"))]
+    matching = [n for n in related if flag in parsers[n]._option_string_actions]
+    return f"; the command {matching[0]} has it" if len(matching) == 1 else ""
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, get_args
 
 import pyarrow as pa
@@ -85,7 +86,8 @@ def _diff(options: argparse.Namespace) -> Answer:
     if options.state is not None and options.all:
         raise OptionError("--all applies without --state: leave out one of them")
     if options.state is not None and operator is not None:
-        differs = _diff_of_values(arrow.diff(options.old, options.new, operator, options.state, options.full, **values), options)
+        rows = arrow.diff(options.old, options.new, operator, options.state, options.full, **values)
+        differs = _diff_of_values(iter(rows), options)
         is_whole = True
     else:
         differs, is_whole = _diff_of_states(operator, values, options)
@@ -94,16 +96,14 @@ def _diff(options: argparse.Namespace) -> Answer:
 
 def _diff_of_values(batches: Iterator[pa.RecordBatch], options: argparse.Namespace) -> bool:
     """Print the different values of a state, and return whether the state differs."""
-    differs = False
-
-    def seen() -> Iterator[pa.RecordBatch]:
-        nonlocal differs
-        for batch in batches:
-            differs = differs or batch.num_rows > 0
-            yield batch
-
-    print_batches(seen(), options)
-    return differs
+    first = next(batches)
+    while not first.num_rows and (batch := next(batches, None)) is not None:
+        first = batch
+    if first.num_rows:
+        print_batches(chain([first], batches), options)
+    elif not options.json:
+        say(f"No differences in state {options.state!r} of operator {str(named_operator(options))!r}")
+    return first.num_rows > 0
 
 
 def _diff_of_states(

@@ -52,6 +52,7 @@ COMMANDS: list[tuple[str, str, str]] = [
     ("typo in a flag", "show ORDERS --uid orders --sate total", r"there is no flag --sate; did you mean --state\?"),
     ("the name in Python for a flag", "show ORDERS --path-mapping a=b", r"there is no flag --path-mapping; did you mean --map\?"),
     ("the name in Python", "copy-operator ORDERS OUT --as-uid x", r"there is no flag --as-uid; did you mean --as\?"),
+    ("the flag of a command", "offsets ORDERS --uid x --set a:1=2", "no flag --set; the command set-offsets has it"),
     ("no uid", "show ORDERS", "one of the arguments --uid --uid-hash is required"),
     ("typo in a uid", "show ORDERS --uid ordres", "no operator 'ordres' in this snapshot. Did you mean 'orders'"),
     ("uid in place of a hash", "show ORDERS --uid-hash orders", "expected 32 hexadecimal digits; give a uid as --uid"),

@@ -153,6 +153,8 @@ def test_exit_codes(changed: str, renamed: str, capsys: pytest.CaptureFixture[st
     for state, code in (("total", 1), ("profile", 0)):
         assert diff(changed, "--uid", "orders", "--state", state, "--exit-code")[0] == code
         assert diff(changed, "--uid", "orders", "--state", state)[0] == 0
+    assert diff(changed, "--uid", "orders", "--state", "profile")[1] == "No differences in state 'profile' of operator 'orders'\n"
+    assert diff(changed, "--uid", "orders", "--state", "profile", "--json") == (0, "")
     assert diff("/nowhere", "--exit-code")[0] == BAD_INPUT
     assert main(["diff", ORDERS_PATH, changed, "--uid", "orders", "--state", "total", "--all"]) == BAD_INPUT
 
