@@ -19,6 +19,8 @@ from state_processor.types.answers import Answer
 
 BAD_INPUT: Final = 2
 _CUTOFF: Final = 0.6
+_COMMON: Final = 4
+"""Number of commands with a flag from which on the flag says nothing about what a user wants to do."""
 _VALUE: Final = re.compile(r"-|--|-\d+|-\d*\.\d+|-.* .*", re.DOTALL)
 """Arguments with a hyphen that argparse parses as values: numbers, and text with spaces."""
 
@@ -61,6 +63,12 @@ class Parser(argparse.ArgumentParser):
                 self.error(f"there is no flag {flag}; did you mean {of_python[-1]}?")
             self.error(f"there is no flag {flag}{_related_command(self.prog, flag) or did_you_mean(flag, flags)}")
 
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """Return the value of an argument. Choices may be spelled as in Python or as flags are, in any case."""
+        value = super()._get_value(action, arg_string)  # type: ignore[misc]
+        choices = () if isinstance(action.choices, dict) else action.choices or ()
+        return next((c for c in choices if isinstance(value, str) and _plain(c) == _plain(value)), value)
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = list(map(str, action.choices or ()))
         if choices and str(value) not in choices:
@@ -72,9 +80,13 @@ def _related_command(program: str, flag: str) -> str:
     """Return the end of a message about a flag that only a command with a similar name has: ``set-offsets`` for ``offsets``."""
     command = program.rpartition(" ")[2]
     parsers: dict[str, Parser] = next(a.choices for a in command_parser()._actions if isinstance(a.choices, dict))
-    related = [n for n in parsers if n != command and set(n.split("-")) & set(command.split("-"))]
-    matching = [n for n in related if flag in parsers[n]._option_string_actions]
-    return f"; the command {matching[0]} has it" if len(matching) == 1 else ""
+    matching = [n for n, parser in parsers.items() if flag in parser._option_string_actions]
+    related = [n for n in matching if set(n.split("-")) & set(command.split("-"))]
+    return f"; the command {related[0]} has it" if len(related) == 1 and len(matching) < _COMMON else ""
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-")
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

@@ -90,7 +90,10 @@ def _of_text(name: str, column: pa.ChunkedArray, type_: pa.DataType) -> Any:
         return _array(name, (None if text is None else json.loads(text) for text in column.to_pylist()), type_)
     if pa.types.is_binary(type_):
         return _array(name, column.to_pylist(), type_)
-    return column.cast(type_)
+    try:
+        return column.cast(type_)
+    except pa.ArrowException as problem:
+        raise ValueError(f"column {name!r} of type {type_}: {problem}") from None
 
 
 def _json(text: str, name: str, types: Mapping[str, pa.DataType]) -> pa.Table:
@@ -201,11 +204,12 @@ def _update(plan: SavepointBuild, options: argparse.Namespace) -> None:
 def _new(options: argparse.Namespace) -> None:
     from state_processor.opening import open
 
-    states: dict[str, StateSpec] = {}
+    stored: Mapping[str, StateSpec] = {}
     key = None if options.key_type is None else parse_type(options.key_type)
     if options.types_from is not None:
-        stored = open(options.types_from).types(options.uid)
-        states, key = dict(stored), key or stored.key
+        stored = operator = open(options.types_from).types(options.uid)
+        key = key or operator.key
+    states: dict[str, StateSpec] = {}
     states |= {name: ValueState(parse_type(text)) for name, text in _declared("--value", options.value).items()}
     states |= {name: ListState(parse_type(text)) for name, text in _declared("--list", options.list).items()}
     for name, text in _declared("--map", options.map).items():
@@ -213,11 +217,14 @@ def _new(options: argparse.Namespace) -> None:
         if not text.startswith("MAP<"):
             raise OptionError(f"--map {name}={text}: expected a type such as MAP<STRING,LONG>")
         states[name] = MapState(type_.key, type_.value.inner)
-    types = _column_types(options.key, key, states)
+    types = _column_types(options.key, key, {**stored, **states})
     rows = read_rows(options.rows, options.rows_format, types)
-    written_states = {name: spec for name, spec in states.items() if name in rows.column_names}
+    for name in rows.column_names if stored else ():
+        if name not in (options.key, *stored, *states):
+            raise NotFoundError.naming_nearest("state", name, sorted(stored), f"operator {options.uid!r} of {options.types_from}")
+    states = {name: spec for name, spec in stored.items() if name in rows.column_names} | states
     writer = SavepointWriter.new(options.max_parallelism, options.flink_version)
-    writer.with_keyed_state(options.uid, rows, options.key, key, written_states or None)
+    writer.with_keyed_state(options.uid, rows, options.key, key, states or None)
     say(str(writer.write(options.path, overwrite=options.overwrite)))
 
 

@@ -136,11 +136,10 @@ def required_operator(options: argparse.Namespace) -> OperatorIdentifier:
 
 
 def by_argument(choices: Collection[str]) -> Argument:
-    """Return the flag ``--by``, which takes a value of Python's argument ``by``, with underscores or hyphens."""
+    """Return the flag ``--by``, which takes a value of Python's argument ``by``."""
     return argument(
         "--by",
         choices=tuple(choices),
-        type=lambda text: text.replace("-", "_"),
         default="state",
         help="what rows are about (default: %(default)s)",
     )

@@ -33,6 +33,13 @@ def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[s
     return [json.loads(line) for line in run(capsys, *arguments, "--json").splitlines()]
 
 
+@pytest.mark.parametrize("spelling", ["key_group", "key-group", "KEY_GROUP"])
+def test_choices_have_the_spellings_of_python_and_of_flags(spelling: str) -> None:
+    assert cli.command_parser("sizes").parse_args(["sizes", ORDERS_PATH, "--by", spelling]).by == "key_group"
+    assert cli.command_parser("history").parse_args(["history", ".", "--by", spelling]).by == "key_group"
+    assert cli.command_parser("convert").parse_args(["convert", "a", "b", "--format", "Native"]).format == "native"
+
+
 def test_inspect(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "inspect", ORDERS_PATH)
     assert out.startswith("checkpoint 1, 5 operators\n")

@@ -109,9 +109,26 @@ def test_a_new_savepoint(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--value", "totl=LONG"), "no column 'totl'; the rows have key, total. Did you mean 'total'?"),
+        (("--types-from", ORDERS_PATH, "--key", "total"), "no state 'key' in operator 'orders'"),
+    ],
+)
+def test_columns_of_new_states_exist(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rows.csv").write_text("key,total\namelia,5\n", "utf-8")
+    target = str(tmp_path / "new")
+    assert main(["new", target, "--uid", "orders", "--rows", str(tmp_path / "rows.csv"), *arguments]) == BAD_INPUT
+    assert message in capsys.readouterr().err
+    assert not Path(target).exists()
+
+
+@pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("rows.csv", "key,value\namelia,five\n", "five"),
+        ("rows.csv", "key,value\namelia,five\n", "column 'value' of type int64: Failed to parse string: 'five'"),
         ("rows.json", "1", "expected a list of objects"),
         ("rows.json", '{"key": 1}\n{"key": 2}', "expected a list of objects; an object on each line is the format ndjson"),
         ("rows.json", "[", "expected rows in the format json"),
