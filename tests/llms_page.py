@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 from typing import Final
 
 _DOCS: Final = Path(__file__).parents[1] / "docs"
+_NOTEBOOK_PAGES: Final = runpy.run_path(str(_DOCS / "notebook_pages.py"))
 _GROUP: Final = re.compile(r"  - (?P<name>[^:]+):$")
 _PAGE: Final = re.compile(r"(?P<indent> +)- \"?(?P<name>.+?)\"?: (?P<path>\S+\.md)$")
 _SENTENCE: Final = re.compile(r".+?[.:](?=\s|$)", re.DOTALL)
@@ -38,7 +40,9 @@ def _address(path: str) -> str:
 
 def _first_sentence(path: str) -> str:
     """Return a colon and the first sentence of a page below its title, without links; nothing for pages of signatures alone."""
-    text = re.sub(r"<!--.*?-->|<details.*?</details>|```.*?```", "", (_DOCS / path).read_text("utf-8"), flags=re.DOTALL)
+    notebook = _DOCS.parent / Path(path).with_suffix(".ipynb")
+    page = _NOTEBOOK_PAGES["page"](notebook) if notebook.exists() else (_DOCS / path).read_text("utf-8")
+    text = re.sub(r"<!--.*?-->|<details.*?</details>|```.*?```", "", page, flags=re.DOTALL)
     paragraphs = [part.strip() for part in text.split("\n\n")]
     body = next((part for part in paragraphs if part and not part.startswith(("#", "|", "!", ":::"))), "")
     plain = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", " ".join(body.split()))

@@ -20,7 +20,19 @@ from state_processor import arrow
 from state_processor.backends.connectors import kafka
 from state_processor.backends.connectors.registry import sources
 from state_processor.backends.read.option import Kind
-from state_processor.commands.command import PRINTING, SNAPSHOT, UID, argument, command, flags, pairs, positive, repeated, switch
+from state_processor.commands.command import (
+    PRINTING,
+    SNAPSHOT,
+    UID,
+    argument,
+    command,
+    flag,
+    flags,
+    pairs,
+    positive,
+    repeated,
+    switch,
+)
 from state_processor.commands.new_files import STANDARD_OUTPUT
 from state_processor.commands.printing import print_json, print_table
 from state_processor.commands.rewriting import rewriting
@@ -28,6 +40,8 @@ from state_processor.commands.row_formats import FORMATS, format_of, named_forma
 from state_processor.commands.terminal import say
 from state_processor.display.showing import filled
 from state_processor.options.flags import flag_values
+from state_processor.options.table import KEYWORD_OPTIONS
+from state_processor.read.read_types import read_type
 from state_processor.serializers.errors import InvalidRowError, MissingFileError, NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.state_specs import ListState, MapState, StateSpec, ValueState
@@ -146,6 +160,8 @@ def _scalar(value: Any, type_: pa.DataType) -> Any:
 _EARLIEST: Final = -2
 
 _ROWS: Final = argument("--rows", required=True, metavar="FILE", help="a CSV, JSON, Parquet or Arrow file; - for standard input")
+_TYPES: Final = ("types", "python_type")
+"""Options that declare types which snapshots do not record, as for reading."""
 _FORM: Final = argument(
     "--rows-format",
     type=named_format,
@@ -162,21 +178,28 @@ _FORM: Final = argument(
     _ROWS,
     _FORM,
     switch("--delete", "delete the keys of the rows from the state instead"),
+    *(flag(KEYWORD_OPTIONS[name]) for name in _TYPES),
     python=("SavepointWriter.update_keyed_state",),
 )
 def _update(plan: SavepointBuild, options: argparse.Namespace) -> None:
+    declared = {name: value for name, value in flag_values(options).items() if name in _TYPES}
     types: dict[str, pa.DataType] = {}
     for flatten in (False, True):
         how: dict[str, Any] = {"flatten": flatten, "metadata": True, "nanos": "string", **flag_values(options)}
         schema = arrow.read_state(options.path, options.uid, options.state, **how).schema
         types = {**{field.name: field.type for field in schema}, **types}
     types[options.state] = types.get("value", types["key"])
-    rows = read_rows(options.rows, options.rows_format, types)
+    try:
+        rows = read_rows(options.rows, options.rows_format, types)
+    except InvalidRowError as error:
+        if any(type_ is not None and type_.byte_arrays for type_ in map(read_type, schema)):
+            raise InvalidRowError(f"{error}. The state is of PyFlink: declare its type by --python-type") from None
+        raise
     writer = SavepointWriter(plan)
     if options.delete:
         writer.delete_keys(options.uid, rows.select(["key"]) if "key" in rows.column_names else rows, options.state)
     else:
-        writer.update_keyed_state(options.uid, options.state, rows)
+        writer.update_keyed_state(options.uid, options.state, rows, **declared)
 
 
 @command(

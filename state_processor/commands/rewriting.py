@@ -97,7 +97,7 @@ def _write(options: argparse.Namespace) -> None:
 
 def written(options: argparse.Namespace) -> WriteSummary:
     """Write the savepoint of a command, or into a directory that is removed if nothing may be written."""
-    access = SnapshotAccess.of(**flag_values(options))
+    access = SnapshotAccess.among(flag_values(options))
     plan = SavepointBuild.from_existing(options.path, None, access, options.scratch)
     options.change(plan, options)
     plan.choose_format(options.format, options.backend, share_files=options.share_files)

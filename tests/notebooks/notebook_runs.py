@@ -26,6 +26,8 @@ from tests.waiting import end_of
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 
+PLOT = "image/png"
+
 _CELL_SECONDS = 300
 _METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -131,13 +133,13 @@ def kernels(logs: Path, python: str) -> Iterator[Kernels]:
 
 
 def stored_form(notebook: NotebookNode) -> NotebookNode:
-    """Keep only reproducible outputs of a notebook: tables once as HTML, without facts about the machine."""
+    """Keep only reproducible outputs of a notebook, and plots: tables once as HTML, without facts about the machine."""
     notebook.metadata = nbformat.from_dict(_METADATA)
     for cell in notebook.cells:
         cell.metadata = NotebookNode()
         for output in cell.get("outputs", ()):
             data = output.get("data", {})
-            if "text/html" in data:
+            if "text/html" in data or PLOT in data:
                 data.pop("text/plain", None)
     return notebook
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from state_processor import cli
+from state_processor.backends.connectors.registry import sinks, sources
+from state_processor.serializers.format_versions import NEWEST_FLINK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,6 +49,17 @@ def test_commands_print_their_output(tmp_path: Path, monkeypatch: pytest.MonkeyP
         printed = capsys.readouterr().out
         assert shown(printed) == shown(output) or output == ""
     assert "84 of 128 key groups are empty" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_the_table_of_support_follows_the_code() -> None:
+    rows = {name: text.lower() for name, text in re.findall(r"^\| (\w+) \| (.*) \|$", README, re.MULTILINE)}
+    less_common = {"sequence", "hybrid", "firehose", "sqs", "write-ahead"}
+    names = {name for name in (*sources(), *sinks()) if not any(part in rows["Connectors"] for part in name.split("-"))}
+    assert names == less_common
+    tested = (ROOT / "docs" / "support.md").read_text("utf-8").partition("## Writing")[2]
+    versions = [version.rpartition(".")[0] for version in re.findall(r"\d+\.\d+\.\d+", tested.partition("| ---")[0])]
+    assert f"to {NEWEST_FLINK} are read; savepoints are restored by {versions[0]} to {versions[-1]} in" in rows["Flink"]
+    assert all(backend.lower() in rows["Backends"] for backend in ("heap", "RocksDB", "ForSt"))
 
 
 def test_readme_is_short() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.cli import BAD_INPUT, main
+from tests.archives import unpacked
 from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH
 
 ORDERS = [ORDERS_PATH, "--uid", "orders"]
@@ -106,6 +107,25 @@ def test_a_new_savepoint(tmp_path: Path) -> None:
             name = state["state_name"]
             assert (state["state_kind"], state["value_type"], state["map_key_type"]) == stored[name], (suffix, name)
             assert values(target, name) == values(ORDERS_PATH, name)
+
+
+@pytest.mark.parametrize(("state", "type_"), [("value-long", "LONG"), ("map-string-long", "MAP<STRING,LONG>")])
+def test_states_of_pyflink_are_changed(state: str, type_: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = str(unpacked() / "2.3.0" / "pyflink-hashmap-canonical" / "savepoint")
+    of_state = ["--uid", "py-keyed", "--state", state]
+    rows, target = tmp_path / "rows.csv", str(tmp_path / "target")
+    assert main(["export", source, *of_state, "--python-type", type_, "-o", str(rows)]) == 0
+    header, first, *rest = rows.read_text("utf-8").splitlines()
+    rows.write_text("\n".join([header, f"{first.rpartition(',')[0]},4711", *rest]), "utf-8")
+    command = ["update", source, target, *of_state, "--rows", str(rows)]
+    if state == "value-long":
+        assert main(command) == BAD_INPUT
+        assert "The state is of PyFlink: declare its type by --python-type" in capsys.readouterr().err
+    assert main([*command, "--python-type", type_]) == 0
+    (change,) = [r for r in sp.arrow.diff_summary(source, target).to_pylist() if r["updates"]]
+    assert (change["state_name"], change["updates"]) == (state, 1)
+    column = "value" if state == "value-long" else "map_value"
+    assert 4711 in sp.arrow.read_state(target, "py-keyed", state, python_type=type_).read_all()[column].to_pylist()
 
 
 @pytest.mark.parametrize(
