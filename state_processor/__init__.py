@@ -10,7 +10,7 @@ import pkgutil
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 
 def _public_names() -> dict[str, str]:
