@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -42,6 +44,17 @@ def _run(directory: Path, output: Path, arguments: list[str]) -> None:
     with output.open("w") as file, redirect_stdout(file), redirect_stderr(file):
         code = pytest.main(arguments)
     sys.exit(code)
+
+
+def test_the_tests_of_the_guide_run(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "test-a-job.md").read_text("utf-8")
+    tests = [block for block in re.findall(r"^```py\n(.*?)^```", page, re.MULTILINE | re.DOTALL) if block.startswith("def test_")]
+    (tmp_path / "build").mkdir()
+    shutil.copytree(ORDERS_PATH, tmp_path / "build" / "savepoint")
+    code, output = ran(tmp_path, "\n".join(tests), "--update-state-schema")
+    assert code == 0, output
+    assert f"{len(tests)} passed" in output
+    assert len(tests) == 2
 
 
 def test_a_savepoint_from_dictionaries(tmp_path: Path) -> None:
