@@ -150,6 +150,9 @@ class Codec(ABC):
             raise InvalidRowError(why_unwritable(problem, self, value)) from problem
         return target.to_bytes()
 
+    never_null: bool = False
+    """Whether a column has null for Java's null only. Keys and namespaces are never null in Flink, so their columns have none."""
+
     @property
     def writes_null(self) -> bool:
         """Whether null has an encoding like other values (Flink: ``NullableSerializer.checkIfNullSupported``)."""

@@ -37,7 +37,7 @@ from state_processor.options.groups import (
 from state_processor.options.keywords import takes_options
 from state_processor.read.rows import Rows
 from state_processor.read.scans import ArrowSchema
-from state_processor.serializers.doors import spelled
+from state_processor.serializers.doors import Door, entered, spelled
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:
@@ -141,7 +141,8 @@ def read_state(
     """
     access = SnapshotAccess.among(options)
     reading = {name: value for name, value in options.items() if name not in _OPENING}
-    return SavepointReader(access.open(path), access)._rows(uid, state, kind, schema, reading)
+    with entered(Door.FUNCTIONS):
+        return SavepointReader(access.open(path), access)._rows(uid, state, kind, schema, reading)
 
 
 @takes_options

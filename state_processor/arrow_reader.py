@@ -19,7 +19,7 @@ from state_processor.read.read_types import typed_schema
 from state_processor.read.rows import Rows
 from state_processor.read.scans import ArrowSchema, StateRequest
 from state_processor.read.snapshot_reader import SnapshotReader
-from state_processor.serializers.doors import read_with
+from state_processor.serializers.doors import current_door, read_with
 from state_processor.serializers.errors import NotFoundError
 from state_processor.types.identifier import OperatorIdentifier
 
@@ -199,7 +199,7 @@ class SavepointReader(SnapshotReader):
     ) -> Rows:
         """Return the rows of a state; see :func:`state_processor.arrow.read_state`."""
         request = StateRequest(OperatorIdentifier.of(uid), state, kind, schema, {**options, **self._access.values()})
-        scan = request.open(request.find(self._snapshot))
+        scan = request.open(request.find(self._snapshot), current_door())
         return Rows(typed_schema(scan), scan.read, scan.notes)
 
 

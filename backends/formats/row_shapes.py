@@ -137,6 +137,8 @@ MOST_ELEMENTS: Final = 1 << 16
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 METADATA: Final = (pa.field(KEY_GROUP_COLUMN, pa.int32()), pa.field(SUBTASK, pa.int32()), pa.field(LAST_ACCESS, TIMESTAMP))
 """The additional columns of reading with metadata."""
+KEYED_METADATA: Final = tuple(f.with_nullable(f.name == LAST_ACCESS) for f in METADATA)
+"""The same of keyed state, all of whose entries have a key group."""
 
 _FIRST_MILLIS: Final = -62135596800000  # 0001-01-01
 _LAST_MILLIS: Final = 253402300799999  # 9999-12-31
@@ -324,6 +326,6 @@ def wider_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
 
 
 def wider_field(fields: Sequence[pa.Field]) -> pa.Field:
-    """Return the field for the values of all fields, with the first metadata of them."""
+    """Return the field for the values of all fields, with the first metadata of them. It may be null if one of them may."""
     metadata = next((f.metadata for f in fields if f.metadata), None)
-    return pa.field(fields[0].name, reduce(wider, [f.type for f in fields]), metadata=metadata)
+    return pa.field(fields[0].name, reduce(wider, [f.type for f in fields]), any(f.nullable for f in fields), metadata=metadata)

@@ -78,7 +78,7 @@ class JoinedStatesReader(PlannedReader):
         schemas = {name: reader.described_schema for name, reader in self._readers.items()}
         fields = [with_note(shapes.wider_field([schema.field(layouts.KEY) for schema in schemas.values()]), self._note)]
         fields += [schema.field(layouts.VALUE).with_name(self._columns[n]) for n, schema in schemas.items()]
-        return pa.schema([*fields, *shapes.METADATA] if self._plan.options.metadata else fields)
+        return pa.schema([*fields, *shapes.KEYED_METADATA] if self._plan.options.metadata else fields)
 
     def _selecting(self, state: str) -> ReadPlan:
         """Return the plan of one state with its part of the selection."""

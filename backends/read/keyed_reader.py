@@ -160,10 +160,11 @@ class KeyedStateReader(PlannedReader):
             fields |= self._value_fields(state)
         if self._plan.options.metadata:
             nested = state.kind in (LIST, MAP) and not self._plan.options.flatten and state.has_ttl
-            fields |= {f.name: f.type for f in shapes.METADATA}
+            fields |= {f.name: f.type for f in shapes.KEYED_METADATA}
             if nested:
                 fields[shapes.LAST_ACCESS] = pa.list_(shapes.TIMESTAMP)
-        return with_comments(pa.schema(list(fields.items())), state)
+        required = _required(state)
+        return with_comments(pa.schema([pa.field(n, t, nullable=n not in required) for n, t in fields.items()]), state)
 
     def _value_fields(self, state: KeyedDescription) -> dict[str, pa.DataType]:
         plain = replace(self._plan.described, ttl=False)
@@ -202,6 +203,16 @@ class KeyedStateReader(PlannedReader):
             case shapes.LAST_ACCESS:
                 return pa.nulls(rows, shapes.TIMESTAMP)
         return pa.repeat(pa.scalar(self._constants[name], pa.string()), rows)
+
+
+def _required(state: KeyedDescription) -> set[str]:
+    """Return the columns that are never null.
+
+    Flink refuses null as a key (``KeyGroupRangeAssignment.assignToKeyGroup``) and as a namespace (``StateTable``).
+    """
+    columns = {layouts.TIMESTAMP, DOMAIN, SERVICE, shapes.LIST_INDEX, *(f.name for f in shapes.KEYED_METADATA if not f.nullable)}
+    columns |= {layouts.KEY} if state.key.never_null else set()
+    return columns | ({namespace_column(state)} if state.namespace.never_null else set())
 
 
 def _timer_columns(state: KeyedDescription) -> dict[str, str]:

@@ -292,6 +292,8 @@ class AvroRecord(AvroType):
     schema orders them by ``ignore``.
     """
 
+    never_null = True
+
     def __init__(self, name: str, fields: Mapping[str, Codec], unordered: frozenset[str] = frozenset()) -> None:
         self.name = name
         self.fields = dict(fields)

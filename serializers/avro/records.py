@@ -40,6 +40,7 @@ class AvroSerializer(DelegatingSerializer):
         self.class_name = class_name
         self.type = self.schema.type()
         super().__init__(self.type)
+        self.never_null = self.type.never_null
         self._snapshot = snapshot
 
     def __str__(self) -> str:

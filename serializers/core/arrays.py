@@ -88,6 +88,7 @@ class PrimitiveArraySerializer(SimpleArraySerializer):
 class BytesSerializer(SimpleSerializer):
     """``byte[]``: a count and the bytes."""
 
+    never_null = True
     min_size = 4
 
     def __init__(self) -> None:

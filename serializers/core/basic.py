@@ -105,6 +105,8 @@ class NumberSerializer(SimpleSerializer):
         ``BOOLEAN``, ``BYTE``, ``SHORT``, ``INT``, ``LONG``, ``FLOAT`` or ``DOUBLE``.
     """
 
+    never_null = True
+
     def __init__(self, name: str, snapshot_class: str = "") -> None:
         title = name.capitalize()
         super().__init__(snapshot_class or f"{BASE}{title}Serializer${title}SerializerSnapshot")
@@ -140,6 +142,7 @@ class NumberSerializer(SimpleSerializer):
 class CharSerializer(SimpleSerializer):
     """A UTF-16 unit. Python holds it as a string of one character."""
 
+    never_null = True
     snapshot_class = f"{BASE}CharSerializer$CharSerializerSnapshot"
     length = min_size = 2
 
@@ -171,6 +174,7 @@ class CharSerializer(SimpleSerializer):
 class StringSerializer(SimpleSerializer):
     """``java.lang.String`` or null: length + 1 and UTF-16 units, each as a varint (Flink: ``StringValue.writeString``)."""
 
+    never_null = True
     snapshot_class = f"{BASE}StringSerializer$StringSerializerSnapshot"
     _lengths_start_at = 1
     _operation = Op.STRING
@@ -251,6 +255,7 @@ class BigIntegerSerializer(SimpleSerializer):
     Zero, one and ten have two forms. The forms differ as part of a key, so :class:`SpelledOut` distinguishes them.
     """
 
+    never_null = True
     snapshot_class = f"{BASE}BigIntSerializer$BigIntSerializerSnapshot"
     min_size = 4
 
@@ -307,6 +312,7 @@ class BigDecimalSerializer(SimpleSerializer):
     Python holds it as a ``Decimal`` with the same digits and exponent.
     """
 
+    never_null = True
     snapshot_class = f"{BASE}BigDecSerializer$BigDecSerializerSnapshot"
     min_size = 4
     _unscaled = BigIntegerSerializer()

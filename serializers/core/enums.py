@@ -31,6 +31,7 @@ class EnumSerializer(TypeSerializer):
     this order.
     """
 
+    never_null = True
     length = min_size = 4
 
     def __init__(self, enum_class: str, names: Sequence[str]) -> None:

@@ -393,6 +393,8 @@ class PojoCodec(Codec, Generic[Part_co]):
 class PojoSerializer(PojoCodec[TypeSerializer], TypeSerializer):
     """The type of a POJO: its codec, and the snapshot (Flink: ``PojoSerializer``)."""
 
+    never_null = True
+
     @classmethod
     def of(
         cls,

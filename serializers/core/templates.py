@@ -363,6 +363,8 @@ def emit_choice(builder: DecodeBuilder, column: Column, branches: Sequence[Calla
 class EpochMillisSerializer(NumberSerializer):
     """A long, written as a plain ``Long``, that is a point in time in milliseconds; a column is of timestamps."""
 
+    never_null = False
+
     def __init__(self) -> None:
         super().__init__("LONG")
 

@@ -45,6 +45,7 @@ def fields_text(serializers: Sequence[TypeSerializer], names: Sequence[str] | No
 class FieldsSerializer(TypeSerializer):
     """A serializer of fields in a fixed order; a column is a struct of them. Subclasses set :attr:`fields`."""
 
+    never_null = True
     fields: tuple[TypeSerializer, ...]
 
     @property

@@ -96,6 +96,7 @@ class TimeWindow(NamedTuple):
 class TimeWindowSerializer(SimpleDelegatingSerializer):
     """``TimeWindow`` of the DataStream and the Table API: start and end as longs."""
 
+    never_null = True
     snapshot_class = f"{WINDOWS}TimeWindow$Serializer$TimeWindowSerializerSnapshot"
     content = FieldsCodec(TimeWindow, {"start": EpochMillisSerializer(), "end": EpochMillisSerializer()})
 

@@ -161,6 +161,8 @@ class CaseClassSerializer(DelegatingSerializer):
     for pairs.
     """
 
+    never_null = True
+
     def __init__(self, case_class: str, fields: Sequence[TypeSerializer], snapshot_class: str = CASE_CLASS_SNAPSHOT) -> None:
         super().__init__(FieldsCodec(_tuple, dict(zip(field_names(len(fields), "_", 1), fields, strict=True))))
         self.case_class = case_class
@@ -345,6 +347,7 @@ class EnumerationSerializer(TypeSerializer):
     ``enumeration``: the Java name of the enumeration's class. ``values``: name and id of each value.
     """
 
+    never_null = True
     length = min_size = 4
 
     def __init__(self, enumeration: str, values: Sequence[tuple[str, int]], snapshot_class: str = ENUMERATION_SNAPSHOT) -> None:

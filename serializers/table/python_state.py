@@ -136,6 +136,8 @@ class PickleSerializer(BytesSerializer):
     ``declared``: the type; ``None`` for JSON text.
     """
 
+    never_null = False  # None of Python
+
     def __init__(self, declared: TypeSerializer | None) -> None:
         super().__init__()
         self.shown = declared

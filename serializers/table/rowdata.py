@@ -140,6 +140,7 @@ class RowDataSerializer(BinaryDataSerializer):
     Snapshots hold the names of the fields since Flink 2.4. Older ones give ``f0``, ``f1``, … unless the type has other names.
     """
 
+    never_null = True
     slot: RowSlot
 
     def __init__(self, type_: RowType, written: TypeSerializerSnapshot | None = None) -> None:

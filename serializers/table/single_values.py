@@ -240,6 +240,7 @@ class BinaryRowDataSerializerSnapshot(NumbersSnapshot):
 class StringDataSerializer(OfSqlType, SimpleSerializer):
     """``StringData``: an int size and UTF-8 (Flink: ``StringDataSerializer``; before 1.11 ``BinaryStringSerializer``)."""
 
+    never_null = True
     snapshot_class = f"{TABLE}StringDataSerializer$StringDataSerializerSnapshot"
     min_size = 4
     type = TextType()

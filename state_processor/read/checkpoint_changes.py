@@ -177,8 +177,11 @@ class StepReader:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns of the rows: :data:`CONTROL`, identifying columns, the value, and ``before``."""
-        columns = self.reader.schema
+        """The columns of the rows: :data:`CONTROL`, identifying columns, the value, and ``before``.
+
+        Identifying columns may be null, unlike in differences: see :meth:`mark_of_empty_state`.
+        """
+        columns = pa.schema([field.with_nullable(True) for field in self.reader.schema])
         fields = [*CONTROL, *map(columns.field, self.identity)]
         if AFTER in columns.names:
             fields += [columns.field(AFTER).with_name(value_name(columns)), columns.field(BEFORE)]

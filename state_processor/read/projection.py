@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation, localcontext
 from difflib import get_close_matches
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -96,15 +97,13 @@ def _position(schema: pa.Schema, name: str) -> int:
 
 def _converter(source: pa.Field, target: pa.Field, column: str) -> Convert:
     convert = _value_converter(source.type, target.type, column)
-    if target.nullable:
-        return convert
+    return convert if target.nullable else partial(_without_nulls, convert, column)
 
-    def without_nulls(array: pa.Array) -> pa.Array:
-        if array.null_count:
-            raise UndecodableValueError(f"column {column} has nulls, but schema has it NOT NULL; read it as a nullable column")
-        return convert(array)
 
-    return without_nulls
+def _without_nulls(convert: Convert, column: str, array: pa.Array) -> pa.Array:
+    if array.null_count:
+        raise UndecodableValueError(f"column {column} has nulls, but is NOT NULL; pass a schema in which it may be null")
+    return convert(array)
 
 
 def _value_converter(source: pa.DataType, target: pa.DataType, column: str) -> Convert:

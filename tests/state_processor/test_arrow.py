@@ -118,7 +118,7 @@ def test_nothing_found_still_has_a_schema() -> None:
     (batch,) = sp.arrow.read_state(ORDERS_PATH, "orders", "total", keys=[])
     assert (batch.num_rows, batch.schema.names) == (0, ["key", "value"])
     (batch,) = sp.arrow.read_state(ORDERS_PATH, "orders", "total", keys=["nobody"])
-    assert (batch.num_rows, batch.schema) == (0, pa.schema([("key", pa.string()), ("value", pa.int64())]))
+    assert (batch.num_rows, batch.schema) == (0, pa.schema([pa.field("key", pa.string(), nullable=False), ("value", pa.int64())]))
 
 
 def test_nanoseconds() -> None:
@@ -141,7 +141,7 @@ def test_schema_of_arrow() -> None:
 
 def test_schema_of_types() -> None:
     (batch,) = sp.arrow.read_state(TYPES_PATH, "types", "int", schema={"key": pa.int64(), "value": pa.float64()})
-    assert batch.schema == pa.schema([("key", pa.int64()), ("value", pa.float64())])
+    assert batch.schema == pa.schema([pa.field("key", pa.int64(), nullable=False), ("value", pa.float64())])
     assert dict(zip(*(c.to_pylist() for c in batch.columns), strict=True)) == expected_values(TYPES, "types", "int")
 
 

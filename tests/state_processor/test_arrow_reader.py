@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,7 +12,8 @@ import pytest
 import state_processor as sp
 from state_processor import arrow_reader
 from state_processor.read.sources import ProjectedReader
-from tests.state_processor.samples import FIXTURES, ORDERS_PATH
+from state_processor.serializers.decode_options import DecodeOptions
+from tests.state_processor.samples import FIXTURES, ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,6 +75,10 @@ def test_a_kind_is_checked() -> None:
         reader.read_window_state("orders", "total")
     with pytest.raises(sp.NotFoundError, match="pending"):
         reader.read_broadcast_state("catalog", "pending")
+    with pytest.raises(sp.NotFoundError, match="is BROADCAST; read it with read_broadcast_state"):
+        reader.read_list_state("catalog", "discounts")
+    with pytest.raises(sp.NotFoundError, match="is BROADCAST; read it with kind='BROADCAST'"):
+        sp.arrow.read_state(ORDERS_PATH, "catalog", "discounts", kind="KEYED")
     with pytest.raises(TypeError, match="unexpected keyword argument 'key'"):
         reader.read_keyed_state("orders", "total", key="amelia")  # type: ignore[call-arg]
 
@@ -158,3 +164,56 @@ def test_rows_are_shown_and_not_consumed() -> None:
 
 def test_a_module_of_its_own() -> None:
     assert sp.arrow.SavepointReader is arrow_reader.SavepointReader
+
+
+REQUIRED = {"key", "window", "timestamp", "domain", "service", "list_index", "_key_group", "_subtask"}
+
+
+@pytest.mark.parametrize("path", [ORDERS_PATH, TYPES_PATH, WINDOWS_PATH])
+def test_columns_that_flink_never_has_null_are_not_nullable(path: str) -> None:
+    reader = sp.open(path)
+    for state in reader.states().to_pylist():
+        if state["namespace_type"] is None:
+            continue
+        timers = state["state_kind"].endswith("TIMER")
+        options: dict[str, Any] = {"metadata": True, "nanos": "string"}
+        rows = sp.arrow.read_state(path, state["operator_uid"], state["state_name"], **options)
+        table = rows.read_all()
+        required = {field.name for field in table.schema if not field.nullable}
+        expected = REQUIRED & set(table.schema.names)
+        assert required == (expected - {"window"} if state["namespace_type"] == "GLOBAL_WINDOW" else expected), state
+        assert timers == ("timestamp" in required)
+        assert not any(table[name].null_count for name in required)
+
+
+@pytest.mark.parametrize(
+    ("type_", "nullable"),
+    [
+        (sp.Types.STRING(), False),
+        (sp.Types.TUPLE([sp.Types.STRING(), sp.Types.INT()]), False),
+        (sp.Types.ROW_DATA("id BIGINT, name STRING"), False),
+        (sp.Types.PRIMITIVE_ARRAY(sp.Types.BYTE()), False),
+        (sp.Types.SQL_DATE(), True),
+        (sp.Types.NULLABLE(sp.Types.LONG()), True),
+    ],
+)
+def test_keys_whose_values_may_be_null_are_nullable(type_: Any, nullable: bool, tmp_path: Path) -> None:
+    key = pa.nulls(0, type_.arrow_type(DecodeOptions()))
+    rows = pa.table({"key": key, "value": pa.nulls(0, pa.int64())})
+    writer = sp.arrow.SavepointWriter.new().with_keyed_state("a", rows, key_type=type_, states={"value": sp.Types.LONG()})
+    writer.write(tmp_path / "s")
+    assert sp.open(tmp_path / "s").read_keyed_state("a", "value").schema.field("key").nullable is nullable
+    assert sp.open(tmp_path / "s").read_keyed_state("a").schema.field("key").nullable is nullable
+
+
+def test_rows_are_written_whether_their_key_is_nullable_or_not(tmp_path: Path) -> None:
+    read = sp.open(ORDERS_PATH).read_keyed_state("orders", "total", keys=["amelia"]).read_all()
+    nullable = read.cast(pa.schema([field.with_nullable(True) for field in read.schema]))
+    for number, rows in enumerate((read, nullable)):
+        sp.arrow.SavepointWriter.from_existing(ORDERS_PATH).update_keyed_state("orders", "total", rows).write(
+            tmp_path / str(number)
+        )
+    files = [sorted(f.read_bytes() for f in (tmp_path / str(n)).iterdir() if f.name != "_metadata") for n in range(2)]
+    assert files[0] == files[1]
+    both = pa.concat_tables([read, pa.table({"key": ["z"], "value": [1]})], promote_options="default")
+    assert both.schema.field("key").nullable

@@ -67,7 +67,7 @@ def test_a_stream_begins_anew_each_time() -> None:
     rows = total()
     assert rows.read_all().equals(rows.read_all())
     assert pa.table(rows).equals(rows.reader().read_all())
-    assert rows.schema == pa.schema([("key", pa.string()), ("value", pa.int64())])
+    assert rows.schema == pa.schema([pa.field("key", pa.string(), nullable=False), ("value", pa.int64())])
     assert repr(rows).startswith("Rows(key: string, value: int64)\n")
     assert len(list(rows)) == 2
 

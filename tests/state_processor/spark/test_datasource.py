@@ -22,6 +22,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+import state_processor as sp
 from state_processor import StateProcessorError, Types, ValueState, arrow, register
 from state_processor.backends.metadata import snapshot_metadata as metadata
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
@@ -119,6 +120,22 @@ def test_sql(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
+def test_keys_are_not_null_in_the_schema(spark: SparkSession) -> None:
+    """Spark keeps this in plans of both kinds of reads, and a union with a nullable column is nullable."""
+    for frame in (
+        load(spark, uid="orders", state="total"),
+        sp.SavepointReader.read(spark, ORDERS_PATH).read_keyed_state("orders", "total"),
+    ):
+        assert [field.nullable for field in frame.schema] == [False, True]
+        assert frame.where("key IS NULL").count() == 0
+        assert frame.alias("a").join(frame.alias("b"), "key").count() == frame.count() == 50
+        both = frame.unionByName(spark.sql("SELECT CAST(NULL AS STRING) AS key, 1L AS value"))
+        assert both.schema["key"].nullable
+        assert both.where("key IS NULL").count() == 1
+    assert load(spark, schema="key string, value bigint", uid="orders", state="total").schema["key"].nullable
+
+
+@pytest.mark.spark
 def test_schema_of_the_user(spark: SparkSession) -> None:
     frame = load(spark, schema="value DECIMAL(12,2), key STRING", uid="orders", state="total", keys='["amelia"]')
     assert [tuple(r) for r in frame.collect()] == [(Decimal("3950.00"), "amelia")]
@@ -168,7 +185,8 @@ def test_tables_about_the_snapshot(spark: SparkSession) -> None:
     states = {(r.operator_uid, r.state_name): r.spark_schema for r in table("states").collect()}
     assert states["orders", "items"] == "key string, map_key string, map_value bigint"
     for (uid, name), schema in states.items():
-        assert load(spark, uid=uid, state=name).schema == StructType.fromDDL(schema)
+        columns, described = load(spark, uid=uid, state=name).schema, StructType.fromDDL(schema)
+        assert [(f.name, f.dataType) for f in columns] == [(f.name, f.dataType) for f in described]
     sizes = table("handles").groupBy("operator_uid").sum("size_in_bytes").collect()
     assert {r[0]: r[1] for r in sizes} == {uid: size for uid, size in operators.items() if size}
 
