@@ -103,7 +103,7 @@ def _diff_of_values(batches: Iterator[pa.RecordBatch], options: argparse.Namespa
         print_batches(chain([first], batches), options)
     elif not options.json:
         say(f"No differences in state {options.state!r} of operator {str(named_operator(options))!r}")
-    return first.num_rows > 0
+    return bool(first.num_rows)
 
 
 def _diff_of_states(
