@@ -70,3 +70,19 @@ def test_a_port_in_use_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_directory_without_snapshots_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", str(tmp_path)]) == 2
     assert f"{tmp_path} does not have a complete snapshot" in capsys.readouterr().err
+
+
+def test_browse_starts_with_a_snapshot_that_can_not_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Server:
+        def run(self, listeners: list[socket.socket]) -> None:
+            for listener in listeners:
+                listener.close()
+
+    monkeypatch.setattr(server, "http_server", lambda *_: Server())
+    (tmp_path / "_metadata").write_bytes(b"not a snapshot")
+    assert main(["browse", str(tmp_path)]) == 0
+    assert f"no snapshot can be opened in {tmp_path}: http://127.0.0.1:" in capsys.readouterr().out
+    assert main(["serve", str(tmp_path)]) == 2
+    assert "does not have a complete snapshot" in capsys.readouterr().err
