@@ -63,7 +63,7 @@ def explain(
     Parameters
     ----------
     snapshot
-        Directory of the snapshot, or its ``_metadata``.
+        Directory of the snapshot, or its ``_metadata``. With an error, also the directory of a job: the newest snapshot below it.
     error
         The trace, or a whole log: its text, or a :class:`~pathlib.Path` of its file.
     job
