@@ -111,11 +111,17 @@ def results(
     requests = [asked(*cases[place], "new", out) for place, out in outs.items()]
     answers = flink.restore(new_version, requests, tables=True, class_path=new) if requests else []
     for place, answer in zip(outs, answers, strict=True):
-        kept = has_values(_entries(answer.get("operators", ())), _entries(cases[place][0].old))
+        kept = has_values(_entries(answer.get("operators", ())), _required(cases[place][0]))
         outcome = "refused" if "error" in answer else "same values" if kept else "other values"
         details = tried[place].details + (f"; after the repair: {answer['error']}" if "error" in answer else "")
         tried[place] = replace(tried[place], repaired=outcome, details=details)
     yield from tried
+
+
+def _required(pair: Pair) -> dict[tuple[str, str], list[Any]]:
+    """Return the entries that a repaired savepoint has to have: those of states that the new job registers in any operator."""
+    names = {found["name"] for one in pair.new for found in one["states"]}
+    return {place: found for place, found in _entries(pair.old).items() if pair.loses or place[1] in names}
 
 
 def _uids(pair: Pair) -> Sequence[str] | None:
