@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack
 
 import pyarrow as pa
 
-from state_processor.arrow_reader import SavepointReader
+from state_processor.arrow_reader import SavepointReader, rows_of
 from state_processor.backends.metadata.discovery import DEPTH
 from state_processor.backends.read.raw_state import RAW_KEYED
 from state_processor.backends.read.schema_text import with_note
@@ -36,7 +36,7 @@ from state_processor.options.groups import (
 )
 from state_processor.options.keywords import takes_options
 from state_processor.read.rows import Rows
-from state_processor.read.scans import ArrowSchema
+from state_processor.read.scans import ArrowSchema, StateRequest
 from state_processor.serializers.doors import Door, entered, spelled
 from state_processor.types.identifier import OperatorIdentifier
 
@@ -139,10 +139,8 @@ def read_state(
     OptionError
         An argument has an unexpected value.
     """
-    access = SnapshotAccess.among(options)
-    reading = {name: value for name, value in options.items() if name not in _OPENING}
     with entered(Door.FUNCTIONS):
-        return SavepointReader(access.open(path), access)._rows(uid, state, kind, schema, reading)
+        return rows_of(StateRequest(OperatorIdentifier.of(uid), state, kind, schema, options).open_path(path))
 
 
 @takes_options

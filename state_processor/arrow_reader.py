@@ -17,7 +17,7 @@ from state_processor.options.groups import KeyedStateOptions, OperatorStateOptio
 from state_processor.options.keywords import takes_options
 from state_processor.read.read_types import typed_schema
 from state_processor.read.rows import Rows
-from state_processor.read.scans import ArrowSchema, StateRequest
+from state_processor.read.scans import ArrowSchema, StateRequest, StateScan
 from state_processor.read.snapshot_reader import SnapshotReader
 from state_processor.serializers.doors import current_door, read_with
 from state_processor.serializers.errors import NotFoundError
@@ -199,8 +199,12 @@ class SavepointReader(SnapshotReader):
     ) -> Rows:
         """Return the rows of a state; see :func:`state_processor.arrow.read_state`."""
         request = StateRequest(OperatorIdentifier.of(uid), state, kind, schema, {**options, **self._access.values()})
-        scan = request.open(request.find(self._snapshot), current_door())
-        return Rows(typed_schema(scan), scan.read, scan.notes)
+        return rows_of(request.open(request.find(self._snapshot), current_door()))
+
+
+def rows_of(scan: StateScan) -> Rows:
+    """Return the rows of a state, with their types in the metadata of columns."""
+    return Rows(typed_schema(scan), scan.read, scan.notes)
 
 
 __all__ = ["SavepointReader"]
