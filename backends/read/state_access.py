@@ -130,15 +130,14 @@ class StatesToRead:
     @classmethod
     def _unnamed(cls, stored: StoredOperator, timers: bool, variants: Mapping[str, list[StateDescription]]) -> StatesToRead:
         """Return the timers of an operator, or its keyed states that a row has side by side."""
-        kind, fits = (Kind.TIMERS, {Kind.TIMERS}) if timers else (Kind.WHOLE, {Kind.KEYED})
-        read = {name: variants_of_state for name, variants_of_state in variants.items() if kind_of(variants_of_state[0]) in fits}
+        kinds = {name: kind_of(descriptions[0]) for name, descriptions in variants.items()}
+        read_kind = Kind.TIMERS if timers else Kind.KEYED
+        read = {name: descriptions for name, descriptions in variants.items() if kinds[name] is read_kind}
+        if read and timers:
+            return cls(stored, Kind.TIMERS, read)
         if read:
-            left_out = (
-                ()
-                if timers
-                else tuple(n for n, variants_of_state in variants.items() if kind_of(variants_of_state[0]) is Kind.WINDOW)
-            )
-            return cls(stored, kind, read, left_out=left_out)
+            windows = tuple(name for name, kind in kinds.items() if kind is Kind.WINDOW)
+            return cls(stored, Kind.WHOLE, read, left_out=windows)
         names = ", ".join(map(repr, variants))
         if timers:
             raise NotFoundError(f"{stored.label} has no timers; its states are {names}")

@@ -338,7 +338,9 @@ def describe_operator_state(meta: state_headers.StateMetaInfo) -> OperatorDescri
 
 def keyed_variants(variants: Mapping[str, Sequence[StateDescription]]) -> dict[str, list[KeyedDescription]]:
     """Return the keyed states among states by name, as the subtasks register them."""
-    keyed = {}
+    keyed: dict[str, list[KeyedDescription]] = {}
     for name, descriptions in variants.items():
-        keyed[name] = [state for state in descriptions if isinstance(state, KeyedDescription)]
-    return {name: descriptions for name, descriptions in keyed.items() if descriptions}
+        for state in descriptions:
+            if isinstance(state, KeyedDescription):
+                keyed.setdefault(name, []).append(state)
+    return keyed

@@ -93,12 +93,14 @@ class KeyedTarget(StateTarget):
     @cached_property
     def states(self) -> tuple[KeyedDescription, ...]:
         """The states by their ids."""
-        header = self.open_header()
-        states = tuple(describe_keyed(header, meta) for meta in header.states)
-        states = tuple(declare(self.java_types.get(state.name, ()), state) for state in states)
-        states = tuple(undescribed_as_bytes(state) if state.name in self.with_bytes else state for state in states)
-        states = tuple(in_time_zone(state, java_zone(self.time_zone)) for state in states)
-        return tuple(with_python_type(s, self.python[s.name]) if s.name in self.python else s for s in states)
+        header, states = self.open_header(), []
+        for meta in header.states:
+            state = declare(self.java_types.get(meta.name, ()), describe_keyed(header, meta))
+            if state.name in self.with_bytes:
+                state = undescribed_as_bytes(state)
+            state = in_time_zone(state, java_zone(self.time_zone))
+            states.append(with_python_type(state, self.python[state.name]) if state.name in self.python else state)
+        return tuple(states)
 
     @property
     def ids(self) -> dict[str, int]:
