@@ -109,10 +109,9 @@ class HandleInput(DataInput):
 
     def content(self, size: int, title: str) -> bytes | memoryview:
         """Return exactly ``size`` bytes; a view of the file if all of it is in memory."""
-        if size < _LARGE or self.file is not None:
-            return self.take(size, title)
         start = self._take(size, title)
-        return self.data[start : start + size]
+        part = self.data[start : start + size]
+        return part if size >= _LARGE and self.file is None else bytes(part)
 
     def read_data(self, title: str) -> bytes:
         """Read bytes preceded by their length."""
@@ -128,10 +127,6 @@ class HandleInput(DataInput):
             raise self.corrupt(f"{title} of {size} bytes announced, {self.remaining} left")
         self.position = start + size
         return StoredPart(self.file, start, size)
-
-    def read_offsets(self, count: int) -> h.Offsets:
-        """Read ``count`` longs."""
-        return h.Offsets(self.content(8 * count, "offsets"))
 
     def key_group_range(self, start: int, count: int) -> h.KeyGroupRange:
         """Return the range of ``count`` key groups from ``start``; check Flink's limit."""
@@ -310,7 +305,7 @@ def _read_segment(inp: HandleInput) -> tuple[int, int, int]:
 
 def _read_offsets_of_groups(inp: HandleInput) -> tuple[h.KeyGroupRange, h.Offsets]:
     start, count = inp.unpack(_TWO_INTS)
-    return inp.key_group_range(start, count), inp.read_offsets(count)
+    return inp.key_group_range(start, count), h.Offsets(inp.content(8 * count, "offsets"))
 
 
 def _write_offsets_of_groups(out: DataOutput, key_groups: h.KeyGroupRange, offsets: h.Offsets) -> None:
@@ -318,7 +313,7 @@ def _write_offsets_of_groups(out: DataOutput, key_groups: h.KeyGroupRange, offse
 
 
 def _read_offsets(inp: HandleInput) -> h.Offsets:
-    return inp.read_offsets(inp.read_count("offsets", 8))
+    return h.Offsets(inp.content(8 * inp.read_count("offsets", 8), "offsets"))
 
 
 def _write_offsets(out: DataOutput, offsets: h.Offsets) -> None:
