@@ -17,6 +17,7 @@ from state_processor.options.groups import LookupSnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.snapshots import list_snapshots
 from state_processor.serializers.errors import MissingFileError, NotFoundError, OptionError
+from state_processor.serializers.redaction import redacted
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def history_of(
     at
         The times: aware :class:`~datetime.datetime`, or texts in ISO 8601 with an offset, in any order. Equal times count once.
     **options
-        See :class:`~state_processor.options.groups.LookupSnapshotOptions`.
+        See :class:`~state_processor.options.groups.LookupSnapshotOptions`. ``ttl`` without ``as_of`` hides what has expired by
+        each time.
 
     Returns
     -------
@@ -74,17 +76,29 @@ def history_of(
     MissingFileError
         Flink removed a snapshot meanwhile: retain more checkpoints.
     """
+    times = _instants(at)
+    history = _Snapshots(directory, {name: value for name, value in options.items() if name in _FINDING})
+    reading: Any = options if keys is None else {**options, "keys": keys}
+    expires = "ttl" in options and "as_of" not in options
+    tables: list[pa.Table] = []
+    for info, same in groupby(((history.at(time), time) for time in times), key=itemgetter(0)):
+        moments = [time for _, time in same]
+        if expires:  # each time hides other rows
+            parts = [_read(info, uid, state, {**reading, "as_of": time}) for time in moments]
+        else:
+            parts = [_read(info, uid, state, reading)] * len(moments)
+        history.check_present(info)
+        tables += [_labelled(rows, time, info) for rows, time in zip(parts, moments, strict=True)]
+    return _with_one_type(tables)
+
+
+def _instants(at: Iterable[datetime | str]) -> list[datetime]:
+    if isinstance(at, str) or not isinstance(at, Iterable):
+        raise OptionError(f"at={at!r}: expected a list of times")
     times = sorted({_instant(time) for time in at})
     if not times:
         raise OptionError("at=[]: expected one time or more")
-    history = _Snapshots(directory, {name: value for name, value in options.items() if name in _FINDING})
-    reading: Any = options if keys is None else {**options, "keys": keys}
-    tables: list[pa.Table] = []
-    for info, same in groupby(((history.at(time), time) for time in times), key=itemgetter(0)):
-        rows = _read(info, uid, state, reading)
-        history.check_present(info)
-        tables += [_labelled(rows, time, info) for _, time in same]
-    return _with_one_type(tables)
+    return times
 
 
 def _instant(time: datetime | str) -> datetime:
@@ -94,7 +108,10 @@ def _instant(time: datetime | str) -> datetime:
         raise OptionError(f"at: {time!r} is not a time of ISO 8601, such as 2026-05-04T12:00:00+00:00") from None
     if not isinstance(parsed, datetime) or parsed.utcoffset() is None:
         raise OptionError(f"at: {time!r} does not say which point in time it is: expected a datetime with a time zone")
-    return parsed.astimezone(UTC)
+    try:
+        return parsed.astimezone(UTC)
+    except OverflowError:
+        raise OptionError(f"at: {time!r} is before the year 1 or after the year 9999 in UTC") from None
 
 
 class _Snapshots:
@@ -158,13 +175,15 @@ def _read(info: SnapshotInfo, uid: str | OperatorIdentifier, state: str, options
         return read_state(info.path, uid, state, **options).read_all()
     except MissingFileError as problem:
         raise MissingFileError(f"{problem}\nFlink may have removed the checkpoint: retain more, or read savepoints") from None
+    except NotFoundError as problem:
+        raise NotFoundError(f"{info.path}: {problem}") from None
 
 
 def _labelled(rows: pa.Table, time: datetime, info: SnapshotInfo) -> pa.Table:
     if taken := [name for name in _COLUMNS if name in rows.column_names]:
         raise OptionError(f"the rows of the state have the column {taken[0]!r} of the result: read the snapshots one by one")
     times = (pa.scalar(time, _TIME), pa.scalar(info.time, _TIME))
-    values = (*times, pa.scalar(info.checkpoint_id, pa.int64()), pa.scalar(info.path))
+    values = (*times, pa.scalar(info.checkpoint_id, pa.int64()), pa.scalar(redacted(info.path)))
     labels = [pa.repeat(value, rows.num_rows) for value in values]
     return pa.table([*labels, *rows.columns], [*_COLUMNS, *rows.column_names])
 

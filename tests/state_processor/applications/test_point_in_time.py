@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,21 @@ def test_snapshots_that_are_not_complete_are_passed_over(job: Path) -> None:
     assert totals(job, 25) == [(25, 3, 3)]
 
 
+def test_credentials_of_a_url_are_not_in_rows(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The local directory stands for a bucket: the paths have the credentials of its URL."""
+    listed, read = point_in_time.list_snapshots, point_in_time.read_state
+    url = "s3://AKIA:hunter2@bucket"
+
+    def of_bucket(path: Path | str, **options: Any) -> list[Any]:
+        infos = listed(str(path).replace(url, str(job)), **options)
+        return [replace(info, path=info.path.replace(str(job), url)) for info in infos]
+
+    monkeypatch.setattr(point_in_time, "list_snapshots", of_bucket)
+    monkeypatch.setattr(point_in_time, "read_state", lambda path, *rest, **more: read(path.replace(url, str(job)), *rest, **more))
+    table = sp.history_of(url, "orders", "total", ["amelia"], at=[START + timedelta(minutes=25)])
+    assert table["snapshot"].to_pylist() == [f"s3://***@bucket/{JOB}/chk-4"]
+
+
 def test_times_before_the_first_snapshot(job: Path) -> None:
     with pytest.raises(sp.NotFoundError, match=r"snapshot of 2026-05-04T11:59:00\+00:00 or before: the first one is of 2026"):
         totals(job, -1, 5)
@@ -90,11 +106,37 @@ def test_times_before_the_first_snapshot(job: Path) -> None:
         (["noon"], "ISO 8601"),
         ([1714824000], "expected a datetime with a time zone"),
         ([], "expected one time or more"),
+        (START, "expected a list of times"),
+        ("2026-05-04T12:00:00Z", "expected a list of times"),
+        ([datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))], "before the year 1"),
     ],
 )
 def test_times_that_are_not_points_in_time(job: Path, at: list[Any], message: str) -> None:
     with pytest.raises(sp.OptionError, match=message):
         sp.history_of(job, "orders", "total", at=at)
+
+
+def test_an_operator_that_a_snapshot_lacks(job: Path) -> None:
+    writer = sp.arrow.SavepointWriter.from_existing(job / JOB / "chk-4")
+    writer.remove_operator("orders")
+    writer.write(job / JOB / "chk-5", checkpoint_id=5)
+    when = (START + timedelta(minutes=30)).timestamp()
+    os.utime(job / JOB / "chk-5" / "_metadata", (when, when))
+    with pytest.raises(sp.NotFoundError, match=r"chk-5: no operator 'orders'"):
+        totals(job, 5, 35)
+    assert totals(job, 5) == [(5, 2, 2)]
+
+
+def test_rows_expire_by_the_time_that_is_asked_for(job: Path) -> None:
+    """Both times have the same snapshot."""
+    last = sp.arrow.read_state(job / JOB / "chk-4", "orders", "session", metadata=True).read_all()["_last_access"]
+    newest = max(last.to_pylist())
+    for file in (job / JOB).glob("chk-*/_metadata"):
+        os.utime(file, (newest.timestamp() - 1,) * 2)
+    at = [newest + timedelta(minutes=30), newest + timedelta(minutes=90)]
+    rows = sp.history_of(job, "orders", "session", at=at, ttl="PT1H").to_pylist()
+    assert {row["time"] for row in rows} == {at[0]}
+    assert {row["time"] for row in sp.history_of(job, "orders", "session", at=at).to_pylist()} == {*at}
 
 
 def test_jobs_one_after_the_other_are_one_history(job: Path) -> None:
