@@ -119,6 +119,8 @@ def _yaml(text: str, place: str) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise OptionError(f"{place}: {_FORMS}; found text that is not YAML: {error}") from None
+    except RecursionError:
+        raise OptionError(f"{place}: {_FORMS}; found YAML that is nested too deeply") from None
 
 
 def signature_of_snapshot(snapshot: Snapshot) -> JobSignature:

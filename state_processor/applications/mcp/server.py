@@ -24,7 +24,7 @@ from state_processor.applications.serving.following import Followed, ServedSnaps
 from state_processor.applications.serving.limits import Limits, Workers
 from state_processor.display.text_tables import json_value
 from state_processor.read.sizes import SizesBy
-from state_processor.serializers.errors import StateProcessorError
+from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.write.plan.format_choice import BackendName
 
 _LOG: Final = logging.getLogger("state_processor")
@@ -246,18 +246,23 @@ class Tools:
             content = browsable(json_value(read(served)))
             return {"snapshot": served.path, "checkpoint_id": served.checkpoint_id} | _cut(content, self._limits.rows)
 
-        return self._followed.ask(answer) if snapshot is None else answer(self._followed.at(snapshot))
+        answered = self._followed.ask(answer) if snapshot is None else answer(self._followed.at(snapshot))
+        return dict(self._followed.presentable(answered))
 
     @contextmanager
     def _described(self, job: str) -> Iterator[str]:
         """Yield the path of a description: a snapshot of the directory, or a temporary file with the text."""
-        if any(info.path == job for info in self._followed.listed):
-            yield job
+        info = self._followed.find(job)
+        if info is not None:
+            yield info.path
         else:
             with TemporaryDirectory(prefix="job-") as folder:
                 file = Path(folder, "job")
-                file.write_text(job, encoding="utf-8")
-                yield str(file)
+                file.write_text(job, encoding="utf-8", errors="replace")
+                try:
+                    yield str(file)
+                except OptionError as problem:  # whose place is not a file of the caller
+                    raise OptionError(str(problem).replace(str(file), "job")) from None
 
 
 def _cut(answer: Answer, rows: int) -> Answer:

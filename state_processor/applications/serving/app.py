@@ -220,7 +220,8 @@ def _malformed(request: Request) -> str:
 
 
 def _asked(followed: Followed, read: Read, snapshot: str | None) -> dict[str, Any]:
-    return followed.ask(read) if snapshot is None else read(followed.at(snapshot))
+    answer = followed.ask(read) if snapshot is None else read(followed.at(snapshot))
+    return dict(followed.presentable(answer))
 
 
 _OWN_SITE: Final = ("same-origin", "none")

@@ -181,9 +181,11 @@ class Browsing:
     def _differences(self, served: ServedSnapshot, query: Mapping[str, str]) -> Answer:
         from state_processor.arrow import diff_summary  # only this view needs what compares
 
-        compared = self._followed.listed_at(query.get("other", ""))
+        compared = self._followed.at(query.get("other", ""))
         options = {name: value for name, value in self._followed.access.values().items() if name != "time_zone"}
         table = diff_summary(compared.path, served.path, query.get("uid") or None, **options)
+        self._followed.check_stored(compared)  # both were read by path
+        self._followed.check_stored(served)
         return _table(table) | {"old": compared.path, "new": served.path}
 
     def _sql(self, served: ServedSnapshot, sql: str) -> Answer:
@@ -226,10 +228,18 @@ def _page(table: pa.Table, count: int) -> Answer:
 
 
 def _table(table: pa.Table) -> Answer:
-    columns = [{"name": field.name, "type": spark_ddl(field.type), "shape": _shape(field.type)} for field in table.schema]
+    columns = [{"name": field.name, "type": _type_name(field.type), "shape": _shape(field.type)} for field in table.schema]
     rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
     notes = dict.fromkeys(comments_of(table.schema).values())
     return {"columns": columns, "rows": [browsable(json_value(row)) for row in rows], "notes": [*notes]}
+
+
+def _type_name(kind: pa.DataType) -> str:
+    """Return Spark's name of a type. Results of queries have more types, such as intervals."""
+    try:
+        return spark_ddl(kind)
+    except TypeError:
+        return str(kind)
 
 
 def _shown(table: pa.Table) -> Answer:

@@ -26,6 +26,7 @@ from state_processor.serializers.errors import MissingFileError, NotASnapshotErr
 from state_processor.serializers.kernel.decode.loop import run
 from state_processor.serializers.kernel.interpreter import interpreter
 from state_processor.serializers.locks import cached_property, process_lock
+from state_processor.serializers.redaction import redacted
 from state_processor.types.identifier import OperatorIdentifier
 
 _LOG: Final = logging.getLogger("state_processor")
@@ -136,6 +137,7 @@ class Followed:
 
     def __init__(self, directory: str | PathLike[str], options: Mapping[str, Any], *, may_be_damaged: bool = False) -> None:
         self._directory = directory
+        self._hidden = _hidden_parts(Location.given(directory))
         self.access = SnapshotAccess.among(options).with_content()
         self._lock = process_lock()
         self._stopped = threading.Event()
@@ -190,19 +192,35 @@ class Followed:
         """All snapshots that the last search found, newest first."""
         return self._seen
 
+    def find(self, path: str) -> SnapshotInfo | None:
+        """Return the listed snapshot of a path, also of a path of an answer; ``None`` if it is not listed."""
+        return next((info for info in self._seen if path in (info.path, self.presentable(info.path))), None)
+
     def listed_at(self, path: str) -> SnapshotInfo:
-        """Return the snapshot of a path."""
-        for info in self._seen:
-            if info.path == path:
-                return info
+        """Return the snapshot of a path; see :meth:`find`."""
+        info = self.find(path)
+        if info is not None:
+            return info
         raise NotFoundError(f"{self._directory} does not have the snapshot {path!r}; Flink may have removed it")
+
+    def presentable(self, content: Any) -> Any:
+        """Return an answer without the credentials that the URL of the directory has. Paths of snapshots begin with it."""
+        if not self._hidden:
+            return content
+        if isinstance(content, str):
+            for part, instead in self._hidden.items():
+                content = content.replace(part, instead)
+            return content
+        if isinstance(content, dict):
+            return {name: self.presentable(value) for name, value in content.items()}
+        return list(map(self.presentable, content)) if isinstance(content, (list, tuple)) else content
 
     def at(self, path: str) -> ServedSnapshot:
         """Return the snapshot of a path, which may be an earlier one; see :meth:`listed_at`."""
         info = self.listed_at(path)
         if self._current is not None and self._current.is_of(info):
             return self._current
-        served = self._earlier.get(path, lambda _: self._opened(info))
+        served = self._earlier.get(info.path, lambda _: self._opened(info))
         return served if served.is_of(info) else self._opened(info)
 
     def refresh(self) -> ServedSnapshot:
@@ -278,6 +296,13 @@ class Followed:
         served = ServedSnapshot(info, open_kept(self.access, info.path))
         _ = served.surveyed  # headers are read before the first request
         return served
+
+
+def _hidden_parts(location: Location) -> dict[str, str]:
+    """Return the parts of a URL that have credentials, and what answers have instead."""
+    address, query = f"{location.scheme}://{location.authority}", f"?{location.query}"
+    parts = {address: redacted(address), query: redacted(f"{location.scheme}://{query}").partition("://")[2]}
+    return {part: instead for part, instead in parts.items() if part != instead}
 
 
 def open_kept(access: SnapshotAccess, path: str) -> Snapshot:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
+import fsspec
 import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -184,6 +185,15 @@ def test_wrong_calls_say_what_is_right(assistant: Assistant) -> None:
     assert "Field required" in assistant.refusal("sample", uid="orders")
     assert "SELECT" in assistant.refusal("sql", query="")
     assert "expected" in assistant.refusal("check", job="")
+    assert "OptionError: job: expected an object" in assistant.refusal("check", job="/etc/hostname")
+    assert "nested too deeply" in assistant.refusal("check", job="[" * 10_000)
+    assert "nested too deeply" in assistant.refusal("explain", error="x", job='{"operators": ' + "[" * 100_000)
+
+
+def test_types_that_only_queries_have(assistant: Assistant) -> None:
+    answer = assistant.call("sql", query="SELECT INTERVAL 1 DAY AS day, 9007199254740993 AS number, 'NaN'::DOUBLE AS none")
+    assert [column["type"] for column in answer["columns"]] == ["month_day_nano_interval", "bigint", "double"]
+    assert answer["rows"] == [[[0, 1, 0], "9007199254740993", "NaN"]]
 
 
 def test_nothing_outside_of_the_directory_is_read(assistant: Assistant, tmp_path: Path) -> None:
@@ -261,6 +271,53 @@ def test_a_check_of_a_snapshot_that_is_replaced_meanwhile(tmp_path: Path, monkey
     monkeypatch.setattr(sp, "check_job", replaced)
     answer = asyncio.run(server.Tools(followed, Limits()).check(signature, flink="2.3"))
     assert answer["checkpoint_id"] == 3
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_differences_of_a_snapshot_that_is_replaced_meanwhile(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for checkpoint, total in ((2, 1), (3, 2)):
+        take(tmp_path, checkpoint, {"amelia": total}, start=ORDERS_PATH)
+    followed = Followed(tmp_path, {})
+    older = next(info.path for info in followed.listed if info.checkpoint_id == 2)
+    compare = sp.arrow.diff_summary
+
+    def replaced(*paths: Any, **more: Any) -> Any:
+        shutil.rmtree(tmp_path / f"chk-{number}")
+        take(tmp_path, number, {"amelia": 7}, start=ORDERS_PATH)
+        return compare(*paths, **more)
+
+    monkeypatch.setattr(sp.arrow, "diff_summary", replaced)
+    newest = next(info.path for info in followed.listed if info.checkpoint_id == 3)
+    with pytest.raises(server.ToolError, match=f"chk-{number} was replaced or removed while it was read"):
+        asyncio.run(server.Tools(followed, Limits(seconds=600)).differences(older, snapshot=newest))
+
+
+def test_credentials_in_the_url_of_the_directory_are_not_in_answers() -> None:
+    files = fsspec.filesystem("memory")
+    for number in (1, 2):
+        for file in Path(ORDERS_PATH).iterdir():
+            files.pipe(f"/bucket/job/chk-{number}/{file.name}", file.read_bytes())
+    tools = server.Tools(Followed("memory://anna:hunter2@bucket/job", {}), Limits(seconds=600))
+    signature = str(sp.signature(ORDERS_PATH))
+    listed = asyncio.run(tools.snapshots())
+    shown = [row["path"] for row in listed["snapshots"]]
+    assert sorted(shown) == [f"memory://***@bucket/job/chk-{number}" for number in (1, 2)]
+    answers = [
+        listed,
+        asyncio.run(tools.operators(snapshot=shown[1])),  # paths of answers are paths of calls
+        asyncio.run(tools.differences(shown[1])),
+        asyncio.run(tools.check(shown[1], flink="2.3")),
+        asyncio.run(tools.check(signature, flink="2.3")),
+        asyncio.run(tools.explain(error="trace", job=signature)),
+        asyncio.run(tools.lookup("orders", "amelia")),
+    ]
+    assert [answer["snapshot"] for answer in answers[1:]] == [shown[1], *[shown[0]] * 5]
+    assert "hunter2" not in json.dumps(answers)
+    with pytest.raises(server.ToolError) as raised:
+        asyncio.run(tools.operators(snapshot="elsewhere"))
+    assert "hunter2" not in str(raised.value)
 
 
 def test_a_fault_of_the_server_is_not_shown(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import fsspec
 import pyarrow as pa
 import pytest
 
@@ -153,6 +154,17 @@ def test_earlier_snapshots_and_differences(tmp_path: Path) -> None:
         elsewhere = web.get(f"/browse/snapshots?{urlencode({'snapshot': ORDERS_PATH})}")
         assert (elsewhere.status, elsewhere.json()["error"]["type"]) == (404, "NotFoundError")
         assert web.get(f"/browse/differences?{urlencode({'other': ORDERS_PATH})}").status == 404
+
+
+def test_credentials_in_the_url_of_the_directory_are_not_in_answers() -> None:
+    for file in Path(ORDERS_PATH).iterdir():
+        fsspec.filesystem("memory").pipe(f"/browsed/chk-1/{file.name}", file.read_bytes())
+    with Web("memory://anna:hunter2@browsed") as web:
+        answer = web.get("/browse/snapshots")
+        assert "hunter2" not in answer.text
+        (listed,) = answer.json()["snapshots"]
+        assert listed["path"] == answer.json()["newest"] == "memory://***@browsed/chk-1"
+        assert ask(web, "differences", other=listed["path"], snapshot=listed["path"])["old"] == listed["path"]
 
 
 def test_sizes_and_sql(orders: Web) -> None:
