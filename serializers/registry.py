@@ -103,6 +103,8 @@ _PLUGINS: Final = {
     "org.apache.flink.streaming.connectors.pulsar.": "pulsar",
 }
 """Plug-ins with snapshot classes, by the packages of these: ``SNAPSHOTS`` in their module ``serializers``."""
+_KRYO_PLUGINS: Final = {"org.apache.flink.agents.": "flink_agents"}
+"""Plug-ins that describe classes of Kryo, by the packages of these: ``register`` in their module ``serializers``."""
 
 _LOG: Final = getLogger("state_processor")
 _FAILED: Final[list[str]] = []
@@ -156,6 +158,18 @@ def find_snapshot_class(class_name: str, version: int, source: DataInput, offset
     versions = SNAPSHOT_VERSIONS[class_name].own if users is None else _declared(class_name, users, "versions")
     _check(versions, version, source, offset)
     return reader
+
+
+def kryo_plugin(class_name: str) -> str | None:
+    """Return the name of the plug-in that describes a class of Kryo; its method ``describe`` takes the release that wrote it."""
+    names = (name for package, name in _KRYO_PLUGINS.items() if class_name.startswith(package))
+    return next((f"state_processor.plugins.{name}" for name in names), None)
+
+
+@cache
+def install_kryo_plugin(name: str) -> None:
+    """Register the classes of Kryo that are the same in all releases of a plug-in's project."""
+    install(lambda: import_module(f"{name}.serializers").register)  # type: ignore[no-any-return]
 
 
 def check_outer_version(class_name: str, snapshot: SnapshotReader, version: int, source: DataInput, offset: int) -> None:

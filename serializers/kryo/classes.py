@@ -11,6 +11,7 @@ from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.java.types import BOXES, JavaType, KryoClass
 from state_processor.serializers.late import imported_class
+from state_processor.serializers.registry import install_kryo_plugin, kryo_plugin
 from state_processor.serializers.traversal import outermost_of
 from state_processor.serializers.user_registrations import current_registrations
 
@@ -63,7 +64,13 @@ def undescribed_classes(*parts: Any) -> tuple[str, ...]:
 
 def calls(classes: Iterable[str]) -> str:
     """Return the calls that describe classes; the user has to complete the fields."""
-    return registering("; ".join(f"register_kryo_class({name!r}, {{'field': 'java.lang.String', …}})" for name in classes))
+    return registering("; ".join(dict.fromkeys(map(_describing, classes))))
+
+
+def _describing(name: str) -> str:
+    if (plugin := kryo_plugin(name)) is not None:
+        return f"{plugin}.describe(release)"
+    return f"register_kryo_class({name!r}, {{'field': 'java.lang.String', …}})"
 
 
 def log_undescribed(classes: Iterable[str]) -> None:
@@ -99,6 +106,10 @@ def user_class(name: str) -> KryoClass | None:
     """Return the description of a class; for the class of an enum constant, the description of the enum."""
     described = current_registrations().kryo_classes
     description = described.get(name) or _CONNECTOR_CLASSES.get(name)
+    if description is None and (plugin := kryo_plugin(name)) is not None:
+        install_kryo_plugin(plugin)
+        described = current_registrations().kryo_classes
+        description = described.get(name)
     if description is None and "$" in name:
         outer, _, number = name.rpartition("$")
         description = described.get(outer) if number.isdigit() else None
@@ -109,10 +120,10 @@ def user_class(name: str) -> KryoClass | None:
 
 def unknown_class(name: str, context: str) -> UnsupportedFormatError:
     """Return the error for a class that is not described."""
-    describing = registering(f"register_kryo_class({name!r}, {{'field': 'java.lang.String', …}})")
+    of_enum = "" if kryo_plugin(name) else "; for an enum, pass ['A', 'B', …]"
     return UnsupportedFormatError(
         f"{context}: a value of class {name} in Kryo's encoding, without field names or lengths: describe the class "
-        f"with {describing}; for an enum, pass ['A', 'B', …]"
+        f"with {registering(_describing(name))}{of_enum}"
     )
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.interop import jvms
-from tests.interop.flink_jars import CACHE, VERSIONS, call, jars, libraries, made, planner, python_and_files, tool
+from tests.interop.flink_jars import CACHE, VERSIONS, agents, call, jars, libraries, made, planner, python_and_files, tool
 from tests.interop.jvms import FlinkError as FlinkError
 
 SOURCES = Path(__file__).resolve().parent / "java"
@@ -171,6 +171,33 @@ def write_ahead(version: str, files: Path, savepoints: Path, lines: int, savepoi
         FlinkError: the job failed.
     """
     return _with_sinks(version, "WriteAheadJob", files, savepoints, lines, savepoint)
+
+
+def run_agent(
+    version: str, lines: Sequence[str], savepoints: Path, savepoint: Path | None = None, form: str = "CANONICAL"
+) -> tuple[Path, list[str]]:
+    """Run an agent of Flink Agents and return the savepoint that it takes, and its answers: see ``AgentJob``.
+
+    Args:
+        version: the Flink version.
+        lines: the input.
+        savepoints: the parent directory of the savepoint.
+        savepoint: the one that the job begins with.
+        form: the format of the savepoint.
+
+    Raises
+    ------
+        FlinkError: the job failed.
+    """
+    path = [agents(), *sql_class_path(version)]
+    compiled = _compiled(version, [SOURCES / "agents"], [classes(version), *path])
+    CACHE.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as exchange:
+        asked, answered = Path(exchange, "input"), Path(exchange, "output")
+        asked.write_text("\n".join(lines), "utf-8")
+        arguments = [str(asked), str(answered), str(savepoints), form, *([] if savepoint is None else [savepoint.as_uri()])]
+        printed = run(version, "AgentJob", arguments, class_path=[compiled, *path], keep=True)
+        return Path(printed.strip().splitlines()[-1]), answered.read_text("utf-8").splitlines()
 
 
 def _with_sinks(version: str, main: str, files: Path, savepoints: Path, lines: int, savepoint: Path | None) -> Path:

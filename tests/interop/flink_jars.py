@@ -24,6 +24,9 @@ CACHE = ROOT / ".cache"
 VERSIONS = ("1.18.1", "1.20.5", "2.0.2", "2.3.0")
 """The Flink versions that the Java sources are written for."""
 
+AGENTS = "0.1.1"
+"""The release of Flink Agents."""
+
 _FOLDERS = {
     "lib": ("flink-dist", "log4j"),  # MiniCluster, the state backends and RocksDB are in flink-dist
     "libraries": ("flink-cep", "flink-scala", "flink-table-api-java-uber", "flink-table-runtime"),
@@ -77,6 +80,28 @@ def python_and_files(version: str) -> list[Path]:
     return _jars(version, "python-and-files")
 
 
+def agents() -> Path:
+    """Return the jar of Flink Agents, of the release whose package has the jar and is small.
+
+    Raises
+    ------
+        FlinkError: pip could not fetch the package.
+    """
+    name = f"flink-agents-dist-{AGENTS}.jar"
+
+    def fetch(target: Path) -> None:
+        with tempfile.TemporaryDirectory(dir=CACHE) as downloads:
+            package = _download(f"flink-agents=={AGENTS}", downloads)
+            with (
+                zipfile.ZipFile(package) as wheel,
+                wheel.open(f"flink_agents/lib/{name}") as content,
+                (target / name).open("wb") as copy,
+            ):
+                shutil.copyfileobj(content, copy)
+
+    return made(CACHE / "flink" / f"agents-{AGENTS}", fetch) / name
+
+
 def distribution(version: str) -> Path:
     """Return a directory like the one of an installed Flink, with the jars of the planner in ``lib``.
 
@@ -105,11 +130,15 @@ def _jars(version: str, folder: str) -> list[Path]:
 def _fetch(version: str, target: Path) -> None:
     """Fetch Flink's jars into their folders."""
     with tempfile.TemporaryDirectory(dir=CACHE) as downloads:
-        options = ("--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--dest", downloads)
-        pip = (sys.executable, "-m", "pip", "download", *options, f"apache-flink-libraries=={version}")
-        call(pip, f"fetching Flink {version}", timeout=1800)
-        (package,) = Path(downloads).iterdir()
-        _unpack_jars(package, target)
+        _unpack_jars(_download(f"apache-flink-libraries=={version}", downloads), target)
+
+
+def _download(package: str, downloads: str) -> Path:
+    """Fetch a package from the package index into an empty directory."""
+    options = ("--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--dest", downloads)
+    call((sys.executable, "-m", "pip", "download", *options, package), f"fetching {package}", timeout=1800)
+    (file,) = Path(downloads).iterdir()
+    return file
 
 
 def _unpack_jars(package: Path, target: Path) -> None:
