@@ -71,7 +71,9 @@ class Tools:
 
     async def snapshots(self) -> Answer:
         """List the snapshots of the directory, newest first: path, kind, time, size, and whether they are complete."""
-        return await self._browse("snapshots", None)
+        listed = self._browsing.read_listed(["snapshots"])
+        assert listed is not None
+        return await self._ask(None, lambda _: listed(None))
 
     async def operators(self, snapshot: SnapshotPath = None) -> Answer:
         """List the operators of a snapshot: uid, hash, name, parallelism, max parallelism and size."""

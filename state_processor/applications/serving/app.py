@@ -172,7 +172,7 @@ def application(followed: Followed, permission: Permission, limits: Limits) -> S
         if work is None:
             return _error(404, "NotFoundError", f"there is no {request.url.path}; /openapi.json describes all paths")
         try:
-            return _json(await workers.run(work))
+            return _json(followed.presentable(await workers.run(work)))
         except StateProcessorError as problem:
             status = next((code for kind, code in _STATUS.items() if isinstance(problem, kind)), 503)
             return _error(status, type(problem).__name__, str(problem))
@@ -220,8 +220,7 @@ def _malformed(request: Request) -> str:
 
 
 def _asked(followed: Followed, read: Read, snapshot: str | None) -> dict[str, Any]:
-    answer = followed.ask(read) if snapshot is None else read(followed.at(snapshot))
-    return dict(followed.presentable(answer))
+    return followed.ask(read) if snapshot is None else read(followed.at(snapshot))
 
 
 _OWN_SITE: Final = ("same-origin", "none")
