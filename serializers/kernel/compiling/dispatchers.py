@@ -11,10 +11,10 @@ from uuid import uuid4
 
 from numba.core import types
 from numba.core.caching import NullCache
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, CompileResult
+from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher, cpu_target
+from numba.core.runtime.nrt import rtsys
 from numba.core.serialize import dumps
 from numba.extending import intrinsic
 
@@ -22,11 +22,13 @@ from state_processor.serializers.kernel.compiling.cache import (
     PACKAGE,
     cache_folders,
     log_compilation,
+    module_stamp,
     one_process,
     read_trusted,
     writable_folder,
     write_private,
 )
+from state_processor.serializers.kernel.compiling.pipeline import KernelCompiler, PartCompiler
 
 _DIGEST: Final = hashlib.sha256().digest_size
 
@@ -55,8 +57,12 @@ class KernelCache(NullCache):  # type: ignore[misc]
         self._stamp = stamp
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return stored compiled code, or ``None`` if this process has to compile; waits for another one that does."""
-        target_context.refresh()
+        """Return stored compiled code, or ``None`` if this process has to compile; waits for another one that does.
+
+        Loaded code needs Numba's memory management, and not its tables of types and functions, which take longer to make than all
+        else. The compiler makes them.
+        """
+        rtsys.initialize(target_context)
         name = self._file_name(sig, target_context.codegen())
         data = self._stored(name)
         folder = writable_folder()
@@ -82,8 +88,9 @@ class KernelCache(NullCache):  # type: ignore[misc]
                 new.unlink()
 
     def _file_name(self, sig: Any, codegen: Any) -> str:
-        """Return a name for the function, its content, the types of arguments and the CPU."""
-        variant = "\n".join([self._stamp, *map(str, sig), *map(str, codegen.magic_tuple())])
+        """Return a name for the function, its content, the passes of the compiler, the types of arguments and the CPU."""
+        passes = module_stamp(KernelCompiler.__module__).hex()
+        variant = "\n".join([self._stamp, passes, *map(str, sig), *map(str, codegen.magic_tuple())])
         return f"{self._name}-{hashlib.sha256(variant.encode()).hexdigest()[:32]}.kernel"
 
     @staticmethod
@@ -97,43 +104,11 @@ class KernelCache(NullCache):  # type: ignore[misc]
         return None
 
 
-class _Part(JITCodeLibrary):  # type: ignore[misc]
-    """The code of a function that its callers link, without optimization and machine code of its own."""
-
-    def _optimize_final_module(self) -> None:
-        """Leave the optimization to the callers, which optimize all their parts."""
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._verify_declare_only_symbols()
-        self._finalized = True
-
-    def get_pointer_to_function(self, name: str) -> int:
-        """Link the parts of this part. Return 0: no function has an address."""
-        self._ensure_finalized()
-        return 0
-
-    @property
-    def codegen(self) -> _Part:
-        """The receiver of :meth:`set_env`."""
-        return self
-
-    def set_env(self, name: str, environment: Any) -> None:
-        """Do nothing: a kernel needs no objects of Python."""
-
-
-class _PartCompiler(Compiler):  # type: ignore[misc]
-    """Numba's compiler with a :class:`_Part` for the code."""
-
-    def __init__(self, typingctx: Any, targetctx: Any, library: Any, *options: Any) -> None:
-        super().__init__(typingctx, targetctx, _Part(targetctx.codegen(), "part"), *options)
-
-
 class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
     """A function that one process at a time compiles, for types of arguments without their constants."""
 
     def __init__(self, kernel: Compilable) -> None:
-        super().__init__(kernel.py_func, {}, kernel.options, pipeline_class=_PartCompiler if kernel.is_part else Compiler)
+        super().__init__(kernel.py_func, {}, kernel.options, pipeline_class=PartCompiler if kernel.is_part else KernelCompiler)
         if not kernel.is_part:
             self._cache = KernelCache(kernel.py_func, kernel.kernel_stamp)
 

@@ -46,6 +46,15 @@ from state_processor.serializers.kernel.compiler import kernel
 def helper(x):
     return x + {offset}
 """
+ALLOCATING = """
+import numpy as np
+from state_processor.serializers.kernel.compiler import entry_point
+from state_processor.serializers.kernel.signatures import int64
+
+@entry_point(int64, allocates=True)
+def run(x):
+    return len(np.empty(x, dtype=np.int64))
+"""
 PROGRAM = """
 from state_processor.serializers.kernel.interpreter import interpreter
 interpreter.stop()
@@ -127,6 +136,15 @@ def test_code_is_kept_until_something_in_it_changes(tmp_path: Path) -> None:
     assert run(tmp_path, cache, limit=20) == (121, 0, 1)
     assert run(tmp_path, cache, limit=20, offset=200) == (221, 0, 1)  # in a function of another module
     assert run(tmp_path, cache) == (111, 1, 0)  # the existing files stay
+
+
+def test_kernels_that_make_arrays_are_loaded_by_new_processes(tmp_path: Path) -> None:
+    folder, cache = tmp_path / "modules", tmp_path / "cache"
+    folder.mkdir()
+    (folder / "main.py").write_text(ALLOCATING)
+    for misses in ("1", "0"):
+        words, _ = Program(folder, cache).printed()
+        assert [words[0], words[2]] == ["1", misses]
 
 
 def test_the_first_compilation_of_an_installation_is_logged_in_one_line(tmp_path: Path) -> None:

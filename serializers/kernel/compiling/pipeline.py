@@ -1,0 +1,291 @@
+"""The passes of Numba's compiler that kernels need. Numba's other passes take more time than the generation of machine code.
+
+Kernels have no closures, no ``with``, no loops over literals and no expressions of whole arrays, so the passes that rewrite these
+find nothing. Numba types a call by trying all functions of that name, most of which fail with a formatted message, and tries them
+again whenever the type of an argument is refined. Here it remembers the result.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import IntEnum
+from operator import getitem
+from types import BuiltinFunctionType, ModuleType
+from typing import Any, Final
+
+from numba.core import ir, types
+from numba.core.cgutils import alloca_once
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase
+from numba.core.compiler_machinery import FunctionPass, PassManager, register_pass
+from numba.core.errors import CompilerError
+from numba.core.ir_utils import build_definitions
+from numba.core.lowering import Lower
+from numba.core.typed_passes import IRLegalization, NativeLowering, NoPythonBackend, NopythonTypeInference
+from numba.core.typing.context import Context
+from numba.core.untyped_passes import FixupArgs, IRProcessing, TranslateByteCode
+
+
+class _Code(JITCodeLibrary):  # type: ignore[misc]
+    """The code of a function, which is optimized once, with all its parts in it."""
+
+    def _optimize_final_module(self) -> None:
+        """Optimize without the pass before, which moves counts of references next to each other."""
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
+
+
+class _Part(_Code):
+    """The code of a function that its callers link, without optimization and machine code of its own."""
+
+    def _optimize_final_module(self) -> None:
+        """Leave the optimization to the callers, which optimize all their parts."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Link the parts of this part. Return 0: no function has an address."""
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self) -> _Part:
+        """The receiver of :meth:`set_env`."""
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Do nothing: a kernel needs no objects of Python."""
+
+
+class _Operations(Lower):  # type: ignore[misc]
+    """Numba's generator of code, which takes the signature of an operation from the inference of types."""
+
+    def lower_binop(self, resty: Any, expr: Any, op: Any) -> Any:
+        """Generate the code of an operation with two operands, neither of which is a constant of Numba's rewriting passes."""
+        return self._operation(resty, expr, op, expr.lhs, expr.rhs, self.fndesc.calltypes[expr])
+
+    def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> Any:
+        """Generate the code of an access to an element."""
+        return self._operation(resty, expr, getitem, value, index, signature)
+
+    def alloca_lltype(self, name: str, lltype: Any, datamodel: Any = None) -> Any:
+        """Reserve memory for a variable, without the size that only debuggers need."""
+        return alloca_once(self.builder, lltype, name=name, zfill=False)
+
+    def _operation(self, result: Any, expr: Any, op: Any, left: Any, right: Any, signature: Any) -> Any:
+        context = self.context
+        function = context.typing_context.resolve_value_type(op)
+        operands = [
+            context.cast(self.builder, self.loadvar(operand.name), self.typeof(operand.name), expected)
+            for operand, expected in zip((left, right), signature.args, strict=True)
+        ]
+        call = context.typing_context.resolve_function_type(function, signature.args, {})
+        value = context.get_function(function, call)(self.builder, operands)
+        return context.cast(self.builder, value, signature.return_type, result)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(NativeLowering):  # type: ignore[misc]
+    """Numba's pass that generates the code of a function."""
+
+    _name = "kernel_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        """Generate the code of a function, in a :class:`_Code` unless it is a part."""
+        if state.library is None:
+            state.library = _Code(state.targetctx.codegen(), state.func_id.func_qualname)
+            state.library.enable_object_caching()
+        generated: bool = super().run_pass(state)
+        return generated
+
+    @property
+    def lowering_class(self) -> type[_Operations]:
+        """The generator of code."""
+        return _Operations
+
+
+class _RememberingContext(Context):  # type: ignore[misc]
+    """Numba's context for typing with the signatures of calls whose types were seen before."""
+
+    @classmethod
+    def over(cls, context: Any) -> _RememberingContext:
+        """Return a context that shares all content with Numba's."""
+        remembering: _RememberingContext = object.__new__(cls)
+        remembering.__dict__ = context.__dict__
+        return remembering
+
+    def resolve_value_type(self, val: Any) -> Any:
+        """Return the type of a constant."""
+        if type(val) not in _TYPED_ONCE:
+            return super().resolve_value_type(val)
+        value_type = _value_types.get(val)
+        if value_type is None:
+            value_type = _value_types[val] = super().resolve_value_type(val)
+        return value_type
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        """Return the signature of a call."""
+        if type(func) is not types.Function or kws:
+            return super().resolve_function_type(func, args, kws)
+        plain = tuple(map(types.unliteral, args))
+        key = func, plain if all(isinstance(argument, types.Number | types.Boolean) for argument in plain) else tuple(args)
+        signature = _signatures.get(key)
+        if signature is None:
+            signature = super().resolve_function_type(func, key[1], kws)
+            if signature is not None:
+                _signatures[key] = signature
+        return signature
+
+
+_TYPED_ONCE: Final = (BuiltinFunctionType, ModuleType, type)
+"""Types of constants that have one type of Numba."""
+_value_types: Final[dict[Any, Any]] = {}
+_signatures: Final[dict[Any, Any]] = {}
+"""Signatures of calls of Numba's functions, by the function and the types of arguments."""
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _FewerStatements(FunctionPass):  # type: ignore[misc]
+    """Shorten Numba's form of a function: each statement is typed and becomes code.
+
+    Members of enumerations of numbers become numbers, a branch tests its condition without a call of ``bool``, and a result is
+    assigned to its variable directly.
+    """
+
+    _name = "fewer_statements"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """Shorten all blocks."""
+        function = state.func_ir
+        blocks = function.blocks.values()
+        globals_ = {
+            a.target.name: a.value.value for block in blocks for a in _assignments(block) if isinstance(a.value, ir.Global)
+        }
+        for block in blocks:
+            _name_numbers(block, globals_)
+            _test_directly(block, globals_)
+        mentions = Counter(v.name for block in blocks for statement in block.body for v in statement.list_vars())
+        for block in blocks:
+            block.body = list(_assigned_directly(block.body, mentions))
+        function._definitions = build_definitions(function.blocks)
+        return True
+
+
+def _assignments(block: Any) -> Iterator[Any]:
+    return block.find_insts(ir.Assign)  # type: ignore[no-any-return]
+
+
+def _name_numbers(block: Any, globals_: dict[str, Any]) -> None:
+    """Replace constants by numbers whose type is not their value, so that a variable may have several of them."""
+    for assignment in _assignments(block):
+        value, number = assignment.value, None
+        if isinstance(value, ir.Expr) and value.op == "getattr":
+            of = globals_.get(value.value.name)
+            number = of[value.attr] if isinstance(of, type) and issubclass(of, IntEnum) else None
+        elif isinstance(value, ir.Global | ir.Const):
+            number = value.value
+        if type(number) is int or isinstance(number, IntEnum):
+            assignment.value = ir.Const(int(number), value.loc, use_literal_type=False)
+
+
+def _test_directly(block: Any, globals_: dict[str, Any]) -> None:
+    branch = block.body[-1]
+    if not isinstance(branch, ir.Branch):
+        return
+    for assignment in _assignments(block):
+        call = assignment.value
+        is_call = assignment.target.name == branch.cond.name and isinstance(call, ir.Expr) and call.op == "call"
+        if is_call and globals_.get(call.func.name) is bool:
+            branch.cond = call.args[0]
+            block.body.remove(assignment)
+            return
+
+
+_SET_AND_READ: Final = 2
+"""Mentions of a variable that is assigned once and read once."""
+
+
+def _assigned_directly(statements: list[Any], mentions: Counter[str]) -> Iterator[Any]:
+    """Yield statements without unused constants, and without temporary variables that the next statement assigns."""
+    pending = None
+    for statement in statements:
+        if pending is not None:
+            if (
+                isinstance(statement, ir.Assign)
+                and isinstance(statement.value, ir.Var)
+                and statement.value.name == pending.target.name
+            ):
+                yield ir.Assign(pending.value, statement.target, statement.loc)
+                pending = None
+                continue
+            yield pending
+            pending = None
+        if isinstance(statement, ir.Assign) and statement.target.is_temp:
+            name = statement.target.name
+            if mentions[name] == 1 and isinstance(statement.value, ir.Global | ir.Const):
+                continue
+            if mentions[name] == _SET_AND_READ and isinstance(statement.value, ir.Expr | ir.Const):
+                pending = statement
+                continue
+        yield statement
+    if pending is not None:
+        yield pending
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _Ends(IRLegalization):  # type: ignore[misc]
+    """Mark where variables end in functions that make arrays. Other functions count no references, so nothing ends."""
+
+    _name = "ends"
+
+    def run_pass(self, state: Any) -> bool:
+        """Insert the ends of variables. Refuse variables that Numba made fractions to hold signed and unsigned numbers."""
+        for name, value_type in state.typemap.items():
+            if isinstance(value_type, types.Float):
+                raise CompilerError(
+                    f"{name} of the kernel {state.func_id.func_qualname} is not a whole number: convert its values"
+                )
+        return bool(state.targetctx.enable_nrt and super().run_pass(state))
+
+
+_PASSES: Final = (
+    TranslateByteCode,
+    FixupArgs,
+    IRProcessing,
+    _FewerStatements,
+    NopythonTypeInference,
+    _Ends,
+    _Lowering,
+    NoPythonBackend,
+)
+
+
+class KernelCompiler(CompilerBase):  # type: ignore[misc]
+    """Numba's compiler with the passes that kernels need."""
+
+    def __init__(self, typing_context: Any, *options: Any) -> None:
+        context = _RememberingContext.over(typing_context)
+        super().__init__(context, *options)
+        self.state.targetctx.typing_context = context
+
+    def define_pipelines(self) -> list[Any]:
+        """Return the passes."""
+        passes = PassManager("kernel")
+        for compiler_pass in _PASSES:
+            passes.add_pass(compiler_pass, compiler_pass._name)
+        passes.finalize()
+        return [passes]
+
+
+class PartCompiler(KernelCompiler):
+    """The same with a :class:`_Part` for the code."""
+
+    def __init__(self, typing_context: Any, target_context: Any, library: Any, *options: Any) -> None:
+        super().__init__(typing_context, target_context, _Part(target_context.codegen(), "part"), *options)
