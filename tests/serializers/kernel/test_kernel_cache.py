@@ -55,6 +55,10 @@ from state_processor.serializers.kernel.signatures import int64
 def run(x):
     return len(np.empty(x, dtype=np.int64))
 """
+OTHER_PROCESSOR = """
+from llvmlite import binding
+binding.get_host_cpu_name = lambda: "x86-64"
+"""
 PROGRAM = """
 from state_processor.serializers.kernel.interpreter import interpreter
 interpreter.stop()
@@ -145,6 +149,23 @@ def test_kernels_that_make_arrays_are_loaded_by_new_processes(tmp_path: Path) ->
     for misses in ("1", "0"):
         words, _ = Program(folder, cache).printed()
         assert [words[0], words[2]] == ["1", misses]
+
+
+@pytest.mark.parametrize(("setting", "misses"), [({"NUMBA_CPU_NAME": "generic"}, "0"), ({}, "1")])
+def test_generic_code_in_an_image_is_used_by_other_processors(tmp_path: Path, setting: dict[str, str], misses: str) -> None:
+    folder, image = tmp_path / "modules", tmp_path / "image"
+    folder.mkdir()
+    (folder / "main.py").write_text(MODULE.format(helper="helping", limit=10))
+    (folder / "helping.py").write_text(HELPER.format(offset=100))
+    environment = os.environ | {"STATE_PROCESSOR_CACHE": str(image)} | setting
+    program = PROGRAM.format(folder=str(folder), read_only=str(NOWHERE))
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", start + program], env=environment, capture_output=True, check=True, text=True
+        ).stdout
+        for start in ("", OTHER_PROCESSOR)
+    ]
+    assert [line.split()[2] for line in printed] == ["1", misses]
 
 
 def test_the_first_compilation_of_an_installation_is_logged_in_one_line(tmp_path: Path) -> None:
