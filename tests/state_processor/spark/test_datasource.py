@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
     IsNotNull,
     Not,
 )
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructField, StructType
 
 import state_processor as sp
 from state_processor import StateProcessorError, Types, ValueState, arrow, register
@@ -361,7 +361,7 @@ def test_filters_do_not_act_on_broadcast_state() -> None:
 def test_filters_on_keys_that_spark_compares_otherwise() -> None:
     """A key column in another type than the state's, whose values filters speak of."""
     data_source = source(uid="orders", state="total", pushdown="serves-one-query")
-    reader = data_source.reader(schema=StructType.fromDDL("value bigint"))
+    reader = data_source.reader(schema=StructType([StructField("value", LongType())]))  # fromDDL needs a session
     reader.pushFilters([EqualTo(KEY, "amelia")])
     assert isinstance(reader, SavepointStateReader)
     (partition,) = reader.partitions()
