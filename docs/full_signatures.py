@@ -29,7 +29,7 @@ class FullSignatures(Extension):
             _list_options(func, getattr(groups, group).__annotations__)
         for parameter in func.parameters:
             if _CONSTANT.fullmatch(str(parameter.default)):
-                with suppress(NameResolutionError):
+                with suppress(NameResolutionError, ImportError):  # modules of Spark need pyspark
                     module, _, name = func.module.resolve(str(parameter.default)).rpartition(".")
                     parameter.default = repr(getattr(import_module(module), name))
 
