@@ -207,7 +207,8 @@ def _number(query: Mapping[str, str], name: str, default: int, most: int) -> int
 
 
 def _slice(batches: Iterable[pa.RecordBatch], offset: int, count: int) -> Iterator[pa.RecordBatch]:
-    """Yield ``count`` rows from ``offset`` on."""
+    """Yield ``count`` rows from ``offset`` on: fewer if they are larger than a page."""
+    size = 0
     for batch in batches:
         if offset >= batch.num_rows:
             offset -= batch.num_rows
@@ -215,7 +216,8 @@ def _slice(batches: Iterable[pa.RecordBatch], offset: int, count: int) -> Iterat
         part = batch.slice(offset, count)
         offset, count = 0, count - part.num_rows
         yield part
-        if not count:
+        size += part.nbytes
+        if not count or size > _LARGEST_PAGE:
             return
 
 
@@ -229,9 +231,27 @@ def _page(table: pa.Table, count: int) -> Answer:
 
 def _table(table: pa.Table) -> Answer:
     columns = [{"name": field.name, "type": _type_name(field.type), "shape": _shape(field.type)} for field in table.schema]
-    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    rows = zip(*map(_cells, table.columns), strict=True)
     notes = dict.fromkeys(comments_of(table.schema).values())
-    return {"columns": columns, "rows": [browsable(json_value(row)) for row in rows], "notes": [*notes]}
+    return {"columns": columns, "rows": list(map(list, rows)), "notes": [*notes]}
+
+
+def _cells(column: pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column. Long lists and maps are cut before their elements become Python objects."""
+    if not (_is_list(column.type) or pa.types.is_map(column.type)):
+        return [browsable(json_value(value)) for value in column.to_pylist()]
+    cells = []
+    for scalar in column:
+        elements = scalar.values
+        cell = None if elements is None else json_value(elements.slice(0, _MOST_ELEMENTS).to_pylist())
+        if cell is not None and pa.types.is_map(column.type):
+            cell = [[*entry.values()] for entry in cell]
+        cells.append(cell if cell is None else browsable(cell) + _more(len(elements)))
+    return cells
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
 
 
 def _type_name(kind: pa.DataType) -> str:
@@ -253,7 +273,7 @@ def _shape(kind: pa.DataType) -> Any:
         return {"struct": [[field.name, _shape(field.type)] for field in kind]}
     if pa.types.is_map(kind):
         return {"map": [_shape(kind.key_type), _shape(kind.item_type)]}
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if _is_list(kind):
         return {"list": _shape(kind.value_type)}
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return "bytes"

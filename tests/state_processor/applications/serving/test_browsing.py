@@ -92,6 +92,50 @@ def test_a_snapshot_that_can_not_be_opened_is_explained(tmp_path: Path) -> None:
         assert web.get("/browse/explain?snapshot=%2Felsewhere").status == 404
 
 
+def test_a_page_of_large_values_has_fewer_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [{"key": key, "text": "x" * 1000} for key in range(40)]
+    writer = sp.arrow.SavepointWriter.new(max_parallelism=8, flink_version="2.0")
+    states = {"text": sp.ValueState(sp.Types.STRING())}
+    writer.with_keyed_state("op", values, states=states, key_type=sp.Types.LONG()).write(tmp_path / "savepoint")
+    monkeypatch.setattr(browsing, "_LARGEST_PAGE", 5000)
+    keys, offset = [], 0
+    with Web(str(tmp_path / "savepoint")) as web:
+        while offset is not None:
+            page = ask(web, "rows", uid="op", state="text", offset=offset)
+            assert len(page["rows"]) < 10
+            keys += page["keys"]
+            offset = offset + len(page["rows"]) if page["is_more"] else None
+    assert sorted(map(int, keys)) == list(range(40))
+
+
+def test_a_read_of_a_page_ends_with_the_rows_that_fill_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number in range(10):
+            taken.append(number)
+            yield pa.RecordBatch.from_pydict({"value": ["x" * 1000]})
+
+    monkeypatch.setattr(browsing, "_LARGEST_PAGE", 2500)
+    assert sum(batch.num_rows for batch in browsing._slice(batches(), 1, 8)) == len(taken) - 1 == 3
+
+
+def test_long_lists_and_maps_are_cut_before_they_are_converted() -> None:
+    length = browsing._MOST_ELEMENTS + 7
+    entries = [(number, "a") for number in range(length)]
+    table = pa.table(
+        {
+            "list": pa.array([range(length), None, [1, None]], pa.list_(pa.int64())),
+            "map": pa.array([entries, None, [(1, None)]], pa.map_(pa.int64(), pa.string())),
+        }
+    )
+    first, *others = browsing._table(table)["rows"]
+    assert [len(cell) for cell in first] == [browsing._MOST_ELEMENTS + 1] * 2
+    assert [cell[-1] for cell in first] == ["… 7 more"] * 2
+    assert (first[0][:2], first[1][:2]) == ([0, 1], [[0, "a"], [1, "a"]])
+    assert others == [[None, None], [[1, None], [[1, None]]]]
+
+
 def test_rows_in_pages(orders: Web) -> None:
     everything = ask(orders, "rows", uid="orders", state="total", count=500)
     assert not everything["is_more"]
