@@ -101,7 +101,11 @@ def test_a_snapshot_that_can_not_be_opened_leads_to_its_explanation(page: Page, 
         (cause,) = sp.explain(damaged).causes
         assert all(text in explanation for text in (cause.kind, cause.sentence, cause.advice))
     with Web(str(tmp_path)) as web:
-        page.open(f"{address(web)}#/snapshots")
+        page.open(f"{address(web)}#/keys/orders/nobody")
+        text = page.value("document.querySelector('main').innerText")
+        assert "does not have the key nobody" in text
+        assert "Explain" not in text  # the snapshot is good
+        page.view("#/snapshots")
         page.click("explain")
         assert page.value("document.querySelector('main').innerText") == explanation
 
