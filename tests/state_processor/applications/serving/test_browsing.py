@@ -206,6 +206,7 @@ def test_credentials_in_the_url_of_the_directory_are_not_in_answers() -> None:
     with Web("memory://anna:hunter2@browsed") as web:
         answer = web.get("/browse/snapshots")
         assert "hunter2" not in answer.text
+        assert "hunter2" not in web.get("/browse/explain").text
         (listed,) = answer.json()["snapshots"]
         assert listed["path"] == answer.json()["newest"] == "memory://***@browsed/chk-1"
         assert ask(web, "differences", other=listed["path"], snapshot=listed["path"])["old"] == listed["path"]
