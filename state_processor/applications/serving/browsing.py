@@ -251,7 +251,7 @@ def _cells(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def _type_name(kind: pa.DataType) -> str:
