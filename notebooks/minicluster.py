@@ -81,6 +81,20 @@ def restore(savepoint: str) -> Restored:
     return Restored(answer["operators"], answer["savepoint"])
 
 
+def count_orders(savepoint: str | Path, start: int, end: int, customers: int) -> str:
+    """Have a Flink job go on from a savepoint, count the orders of some numbers by customer, and return its next savepoint.
+
+    Raises
+    ------
+        FlinkError: Flink refused the savepoint; the message is Flink's.
+    """
+    path = Path(savepoint).resolve()
+    numbers = {"from": start, "until": end, "keys": customers}
+    request = {"job": "totals", "savepoint": str(path), "to": str(path.parent), "backend": "rocksdb", **numbers}
+    (answer,) = flink.streamed(VERSION, [request])
+    return str(answer["savepoint"])
+
+
 def _operators(savepoint: str) -> list[dict[str, Any]]:
     """Describe the operators that have state to the Java side."""
     operators: dict[str, dict[str, Any]] = {}

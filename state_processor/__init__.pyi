@@ -52,6 +52,7 @@ from state_processor.applications.lake.sync import (
     sync as sync,
 )
 from state_processor.applications.point_in_time import history_of as history_of
+from state_processor.applications.structured_streaming import StreamingCheckpoint as StreamingCheckpoint
 from state_processor.read.finding import (
     Findings as Findings,
     find as find,

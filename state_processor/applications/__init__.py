@@ -7,5 +7,5 @@ The core imports none of them; a public name loads its application when it is fi
 below directories. ``jobs`` describes the state of jobs, and checks a snapshot against a job. ``lake`` keeps tables of Delta,
 Iceberg and Parquet that follow the checkpoints of a job. ``mcp`` has tools for assistants. ``point_in_time`` has rows of the
 past. ``report`` is the page about a snapshot. ``retention`` removes snapshots and files that nobody needs. ``serving`` is the
-server of HTTP and Arrow Flight. ``sql`` is a snapshot as views.
+server of HTTP and Arrow Flight. ``sql`` is a snapshot as views. ``structured_streaming`` has the state of queries of Spark.
 """

@@ -139,6 +139,27 @@ def pipelines(version: str, requests: Sequence[Mapping[str, Any]]) -> list[dict[
     return answers
 
 
+def streamed(version: str, requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Run jobs over numbered events from a savepoint to the next: see ``StreamedEvents``.
+
+    Args:
+        version: the Flink version.
+        requests: each has the ``job``, the ``savepoint`` to begin with, the numbers ``from`` and ``until`` of its events, the
+            number of ``keys``, the ``backend``, whether time ``ends``, and the directory ``to`` for the savepoint at the end.
+
+    Returns
+    -------
+        The ``savepoint`` at the end of each, and its results, ``emitted``.
+
+    Raises
+    ------
+        FlinkError: Flink did not run, or refused a savepoint.
+    """
+    compiled = _compiled(version, [SOURCES / "streaming"], [classes(version)])
+    answers: list[dict[str, Any]] = _asked(version, "StreamedEvents", requests, class_path=[compiled])
+    return answers
+
+
 def write_files(version: str, files: Path, savepoints: Path, lines: int, savepoint: Path | None = None) -> Path:
     """Run a job with two file sinks and return the savepoint that it takes: see ``FileSinkJob``.
 

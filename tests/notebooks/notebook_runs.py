@@ -45,6 +45,10 @@ _USUAL = re.compile(
     r"|values of type AVRO_GENERIC<com\.teashop\.Visit> in column value are decoded one by one in Python, not by the kernel"
     # Notebook 6 loads pickles.
     r"|values of type PICKLE<.*> in column value are decoded one by one in Python, not by the kernel"
+    # Notebook 10 has streams with state.
+    r"|.* WARN MicroBatchExecution: Disabling AQE since AQE is not supported in stateful workloads\."
+    r"|.* WARN TransformWithStateInPySparkStateServer: No more data to read from the socket"
+    r"|(Starting )?Streaming TransformWithStateInPandas Python worker.*"
     # Notebook 8 removes checkpoints.
     r"|checkpoint 6 in .* is gone: the micro-batch has all values of checkpoint 8 in .*"
 )
