@@ -32,8 +32,9 @@ class _Code(JITCodeLibrary):  # type: ignore[misc]
 
     def _optimize_final_module(self) -> None:
         """Optimize without the pass before, which moves counts of references next to each other."""
-        passes, builder = self._codegen._module_pass_manager()
-        passes.run(self._final_module, builder)
+        passes = self._codegen._module_pass_manager()  # alone before Numba 0.62, then with the builder that it needs
+        passes, *builder = passes if isinstance(passes, tuple) else (passes,)
+        passes.run(self._final_module, *builder)
 
 
 class _Part(_Code):
