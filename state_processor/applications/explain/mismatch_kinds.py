@@ -33,6 +33,7 @@ _OF_CAUSE: Final[Mapping[Cause, Kind]] = {
     Cause.MAX_PARALLELISM: Kind.MAX_PARALLELISM,
     Cause.FORMAT: Kind.BACKEND,
     Cause.ASYNCHRONOUS: Kind.STATE_API,
+    Cause.TIMER_SERVICE: Kind.BACKEND,
     Cause.MOVED: Kind.MOVED,
     Cause.CLAIMED: Kind.CLAIMED,
     Cause.CLAIMED_MISSING: Kind.CLAIMED,

@@ -99,6 +99,14 @@ _RESTORED: Final = {
 """The formats of keyed state that each backend restores."""
 
 
+_KEEP_TIMERS: Final = frozenset({ROCKSDB, _FORST})
+"""The backends, and formats, that have timers beside the keyed state."""
+_ON_THE_HEAP: Final = (
+    "a job whose option timer-service.factory of the backend is HEAP ignores timers in these files: they never fire. The default "
+    "keeps timers in the backend, and restores them"
+)
+
+
 @takes_options
 def check_job(
     path: str | PathLike[str] | JobSignature,
@@ -283,6 +291,10 @@ class _Check:
             is_unchanged=is_unchanged,
             migrates=not (is_forst and (old.asynchronous if api is None else api)),
             starts_asynchronous=is_forst and api is True and _changes_api(old, new),
+            may_ignore_timers=self._target.backend in _KEEP_TIMERS
+            and not is_unchanged
+            and _is_native(old)
+            and not _is_native(new),
         )
         if query is None and not is_unchanged and (combined := combined_states(old, new)):
             self._functions.append(f"{new.uid or old.label} ({', '.join(combined)})")
@@ -480,9 +492,21 @@ class _Check:
             count = self._contents.timer_count(operator, state.name)
             text = "ForSt keeps timers of asynchronous state in another place"
             return verdict if count == 0 else _lost_timers(verdict, count, text)
+        if state.is_timer and target.may_ignore_timers and verdict.outcome is Outcome.RESTORES:
+            count = self._contents.timer_count(operator, state.name)
+            return (
+                verdict
+                if count == 0
+                else replace(verdict, outcome=Outcome.UNKNOWN, reason=_ON_THE_HEAP, cause=Cause.TIMER_SERVICE)
+            )
         if verdict.outcome.severity > Outcome.UNKNOWN.severity or state.unread or after.unread:
             return verdict
         return worst_of(state.name, [verdict, *self._contents.verdicts(operator, state, after, target)])
+
+
+def _is_native(operator: OperatorSignature) -> bool:
+    """Return whether the keyed state and the timers are in files of RocksDB or ForSt, as in native savepoints and checkpoints."""
+    return not _KEEP_TIMERS.isdisjoint((operator.backend or "").split(", "))
 
 
 def _api(new: OperatorSignature) -> bool | None:

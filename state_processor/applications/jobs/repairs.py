@@ -299,6 +299,13 @@ def _with_api(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
     yield Repair(repairs.command("convert", "--async-state" if asynchronous else "--sync-state", mismatch.uid))
 
 
+def _with_timer_service(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
+    """Propose to declare the operator as unchanged, or to write timers where both timer services find them."""
+    yield Repair(repairs.check("--unchanged", mismatch.uid), "if the job keeps timers in its backend, as by default")
+    if repairs.target.backend != _FORST:
+        yield Repair(repairs.command("convert", "--format", "canonical"), "if the job keeps timers on the heap")
+
+
 def _under_new_name(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
     before, after = mismatch.old.states or {}, (mismatch.new.states or {}) if mismatch.new is not None else {}
     gone = [state for name, state in before.items() if name not in after and not state.is_timer]
@@ -498,6 +505,7 @@ GUESSES: Final[Mapping[Cause, tuple[Rule, ...]]] = {
     Cause.FIELDS: (_converted,),
     Cause.QUERY: (_continued_query,),
     Cause.CODE: (_with_promise,),
+    Cause.TIMER_SERVICE: (_with_timer_service,),
     Cause.WINDOWS: (_with_promise,),
     Cause.STATE_UNUSED: (_unused,),
 }

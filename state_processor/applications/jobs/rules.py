@@ -49,6 +49,7 @@ class RestoringJob:
     is_unchanged: bool = False  # whether the operator is declared to be unchanged
     migrates: bool = True  # whether the backend changes values to another type. ForSt does not for asynchronous state.
     starts_asynchronous: bool = False  # whether ForSt restores synchronous state for the asynchronous API
+    may_ignore_timers: bool = False  # whether timers are in files that a job with timers on the heap does not look at
 
     @property
     def version(self) -> tuple[int, int] | None:

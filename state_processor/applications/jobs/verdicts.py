@@ -63,6 +63,7 @@ class Cause(StrEnum):
     MAX_PARALLELISM = "max-parallelism"
     FORMAT = "format"
     ASYNCHRONOUS = "asynchronous"
+    TIMER_SERVICE = "timer-service"
     FILES = "files"
     MOVED = "moved"
     CLAIMED = "claimed"

@@ -148,6 +148,28 @@ def test_the_format_has_to_fit_the_backend(path: str, backend: Any, restores: bo
         assert sp.check_job(tmp_path / "3", job, flink="2.3", backend=backend).answer is not Answer.NO
 
 
+def test_timers_in_files_of_rocksdb_may_be_ignored(tmp_path: Path) -> None:
+    """A job with timers on the heap needs the canonical format. Native files of the new job show where its timers are."""
+    timer = pa.Table.from_pylist([{"key": "a", "timestamp": 5, "domain": "event_time", "service": "user-timers"}])
+    paths = {}
+    for name, timers in (("timers", timer), ("none", timer[:0])):
+        for format_, backend in (("canonical", None), ("native", "rocksdb")):
+            writer = sp.arrow.SavepointWriter.new(128, "2.3")
+            rows = [{"key": "a", "total": 1}]
+            writer.with_keyed_state("orders", rows, key_type=sp.Types.STRING(), states={"total": LONGS})
+            writer.with_timers("orders", timers)
+            paths[name, format_] = str(tmp_path / f"{name}-{format_}")
+            writer.write(paths[name, format_], format=format_, backend=backend)
+    native, canonical = paths["timers", "native"], paths["timers", "canonical"]
+    report = sp.check_job(native, canonical, flink="2.3", backend="rocksdb")
+    assert (report.answer, outcomes(report)["total"]) == (Answer.UNCHECKED, "restores")
+    assert [command.split()[1] for command in report.repair] == ["check", "convert"]
+    assert sp.check_job(native, canonical, flink="2.3", backend="rocksdb", unchanged=["orders"]).restores
+    assert main(["convert", native, str(tmp_path / "converted"), "--format", "canonical"]) == 0
+    for old, new in ((native, native), (tmp_path / "converted", native), (paths["none", "native"], canonical)):
+        assert sp.check_job(old, new, flink="2.3", backend="rocksdb").restores
+
+
 def test_the_command_has_exit_codes_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, other = snapshot(tmp_path / "1", total=LONGS), snapshot(tmp_path / "2", total=sp.Types.STRING())
     assert main(["check", one, "--job", one, "--flink", "2.3"]) == 0
