@@ -431,13 +431,6 @@ SUBCLASS_PAIRS = (
     ),
     Pair("time-to-live is added to a POJO that grows", operator(_GROWING), operator(_GROWING | {"ttl": True, "entries": []})),
     Pair("time-to-live is dropped from a POJO that shrinks", operator(_SHRINKING | {"ttl": True}), operator(_SHRUNK)),
-    Pair("timers on the heap stay", *(operator(LONG, _TIMERS),) * 2, **_native("rocksdb"), settings=(_HEAP_TIMERS, _HEAP_TIMERS)),
-    Pair(
-        "timers move from the heap into RocksDB",
-        *(operator(LONG, _TIMERS),) * 2,
-        **_native("rocksdb"),
-        settings=(_HEAP_TIMERS, {}),
-    ),
     Pair(
         "timers move from RocksDB to the heap", *(operator(LONG, _TIMERS),) * 2, **_native("rocksdb"), settings=({}, _HEAP_TIMERS)
     ),

@@ -101,8 +101,8 @@ def results(
     outs = {}
     for place in places:
         (work := directory / f"repaired-{place}").mkdir()
-        (pair, backend), path, job = cases[place], paths[place], _path(described[place])
-        (work / "job.json").write_text(str(sp.signature(job, uids=_uids(pair))), "utf-8")
+        (pair, backend), path, empty_start = cases[place], paths[place], _path(described[place])
+        (work / "job.json").write_text(str(sp.signature(empty_start, uids=_uids(pair))), "utf-8")
         with contextlib.chdir(work):
             report = sp.check_job(path, "job.json", flink=new_version, backend=backend)  # type: ignore[arg-type]
         tried[place] = replace(tried[place], report=report)
