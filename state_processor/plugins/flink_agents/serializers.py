@@ -135,8 +135,7 @@ def describe(release: str) -> None:
     if classes is None:
         raise OptionError(
             f"Flink Agents {release}: the fields of its tasks, events and messages are not known, those of "
-            f"{' and '.join(_OF_RELEASES)} are. Leave them bytes, which are copied unchanged, or describe its classes with "
-            "register_kryo_class()"
+            f"{' and '.join(_OF_RELEASES)} are. Leave them bytes, which are copied unchanged, or register its classes"
         )
     _register(classes)
 
