@@ -8,6 +8,7 @@ entries into its state, and takes a savepoint. Flink's State Processor API runs 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import statistics
 import sys
@@ -22,7 +23,7 @@ import pyarrow.compute as pc
 from apart import result_of
 from effort import effort
 from figures import Figure
-from processes import usage
+from processes import peak_bytes, usage
 
 import state_processor as sp
 
@@ -68,7 +69,7 @@ def write(kind: str, engine: str) -> dict[str, float]:
         else:
             key, value = _types(kind)
             writer.with_keyed_state("bench", given, key_type=key, states={"value": value}, parallelism=4).write(directory)
-        return {"cpu": usage().cpu_seconds, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+        return {"cpu": usage().cpu_seconds, "peak": peak_bytes(os.getpid())}
 
 
 def _writer(kind: str, engine: str) -> tuple[Any, Any]:
