@@ -28,6 +28,7 @@ import org.apache.flink.streaming.api.datastream.KeyedStream;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
+import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 import org.apache.flink.streaming.api.functions.windowing.ProcessWindowFunction;
 import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.streaming.api.windowing.assigners.EventTimeSessionWindows;
@@ -80,6 +81,9 @@ public final class StreamedEvents {
         Configuration settings = new Configuration();
         settings.setString("state.backend.type", request.get("backend").asText());
         settings.setString("restart-strategy.type", "none");
+        // the default keeps states of up to 5 MB in memory, and refuses more
+        settings.setString("execution.checkpointing.storage", "filesystem");
+        settings.setString("execution.checkpointing.dir", Path.of(request.get("to").asText() + "-checkpoints").toUri().toString());
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(settings);
         env.setParallelism(2);
         env.setMaxParallelism(128);
@@ -95,7 +99,7 @@ public final class StreamedEvents {
                     case "sessions" -> windows(events, EventTimeSessionWindows.withGap(Duration.ofSeconds(30)));
                     default -> throw new IllegalArgumentException(request.get("job").asText());
                 };
-        results.uid("main").map(StreamedEvents::emit).returns(Types.STRING).print("ignored");
+        results.uid("main").map(StreamedEvents::emit).returns(Types.STRING).sinkTo(new DiscardingSink<>());
         JobGraph graph = env.getStreamGraph().getJobGraph();
         if (request.hasNonNull("savepoint")) {
             Configuration recovery = new Configuration();
