@@ -164,7 +164,7 @@ class OperatorPair:
 
 @dataclass(frozen=True, slots=True)
 class NoComparison:
-    """The reader of a state that can't be compared: a row with the reason in place of differences."""
+    """The reader of a state that can't be compared: one row with the reason, instead of differences."""
 
     reason: str
 

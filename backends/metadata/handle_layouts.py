@@ -1,4 +1,4 @@
-"""State handles as bytes: one table of layouts, by which they are read and written.
+"""State handles as bytes. One table of layouts reads and writes them.
 
 Flink's ``MetadataV2V3SerializerBase`` and ``ChannelStateHandleSerializer`` define the layouts. Codes do not depend on the version
 of ``_metadata``: a version 3 file may contain codes of later versions.

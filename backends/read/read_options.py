@@ -153,7 +153,7 @@ class ReadOptions:
 
     @property
     def newest_expired(self) -> int | None:
-        """The last access, in epoch microseconds, up to which (inclusive) values are expired; ``None`` to read them too."""
+        """The newest last access of expired values, in epoch microseconds; ``None`` to read expired values too."""
         if self.ttl is None or self.as_of is None or self.expired == "include":
             return None
         return (self.as_of - self.ttl) * 1000

@@ -257,9 +257,9 @@ def state_differences(
             place = (uid, uid_hash, shown_name(name), descriptions[name][0].kind)
             yield StateDifference(*place, type_before, type_after, reader, *sides, renamed_from, notes)
         for unread in pair.unread if state is None else ():
-            shown = None if unread.name is None else shown_name(unread.name)
+            state_name = None if unread.name is None else shown_name(unread.name)
             reader = NoComparison(str(unread.error))
-            yield StateDifference(uid, uid_hash, shown, unread.kind, None, None, reader, *sides, renamed_from, notes)
+            yield StateDifference(uid, uid_hash, state_name, unread.kind, None, None, reader, *sides, renamed_from, notes)
     check_known(options.python_types, stored, "these operators")
 
 

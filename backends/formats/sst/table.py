@@ -267,8 +267,9 @@ class Table:
     def _within_bounds(self, deletion: RangeDeletion) -> Iterator[RangeDeletion]:
         """Yield the parts of a range deletion that delete, as RocksDB cuts it (``TruncatedRangeDelIterator``).
 
-        It begins at the first entry of the table, and does not delete newer entries of the same key in other tables. A bound that
-        is a range deletion is the end of deletions; another last key has none that ends behind it: RocksDB 6 and 8 differ there.
+        It begins at the first entry of the table, and does not delete newer entries of the same key in other tables. RocksDB
+        records the end of a range deletion as the last key of the table. A deletion that ends after another last key is damage:
+        versions of RocksDB read older entries of that key differently.
         """
         begin, end, sequence = deletion
         if self.file.largest.endswith(END_OF_DELETION):

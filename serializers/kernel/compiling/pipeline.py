@@ -27,17 +27,7 @@ from numba.core.typing.context import Context
 from numba.core.untyped_passes import FixupArgs, IRProcessing, TranslateByteCode
 
 
-class _Code(JITCodeLibrary):  # type: ignore[misc]
-    """The code of a function, which is optimized once, with all its parts in it."""
-
-    def _optimize_final_module(self) -> None:
-        """Optimize without the pass before, which moves counts of references next to each other."""
-        passes = self._codegen._module_pass_manager()  # alone before Numba 0.62, then with the builder that it needs
-        passes, *builder = passes if isinstance(passes, tuple) else (passes,)
-        passes.run(self._final_module, *builder)
-
-
-class _Part(_Code):
+class _Part(JITCodeLibrary):  # type: ignore[misc]
     """The code of a function that its callers link, without optimization and machine code of its own."""
 
     def _optimize_final_module(self) -> None:
@@ -94,14 +84,6 @@ class _Lowering(NativeLowering):  # type: ignore[misc]
     """Numba's pass that generates the code of a function."""
 
     _name = "kernel_lowering"
-
-    def run_pass(self, state: Any) -> bool:
-        """Generate the code of a function, in a :class:`_Code` unless it is a part."""
-        if state.library is None:
-            state.library = _Code(state.targetctx.codegen(), state.func_id.func_qualname)
-            state.library.enable_object_caching()
-        generated: bool = super().run_pass(state)
-        return generated
 
     @property
     def lowering_class(self) -> type[_Operations]:

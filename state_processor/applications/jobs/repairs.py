@@ -28,6 +28,7 @@ from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.evolution.lost_values import lost_values
 from state_processor.serializers.java.types import BOXES, JavaType
 from state_processor.serializers.kryo.layouts import is_collection, is_map
 from state_processor.serializers.kryo.serializer import KryoSerializer
@@ -335,9 +336,12 @@ def _with_time_to_live(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]
     state, new = mismatch.state, mismatch.new_state
     if state is None or new is None or not _differs_in_ttl_alone(state, new):
         return
-    note = "values get the time of writing as their last access" if new.ttl else ""
-    place = ("--uid", mismatch.uid, "--state", state.name)
-    yield Repair(repairs.command("with-ttl", *place, *(() if new.ttl else ("--off",))), note)
+    notes = ["values get the time of writing as their last access"] if new.ttl else []
+    written, required = state.serializer(VALUE), new.serializer(VALUE)
+    # Flink migrates the values afterwards
+    lost = list(dict.fromkeys(lost_values(written, required))) if written is not None and required is not None else []
+    command = repairs.command("with-ttl", "--uid", mismatch.uid, "--state", state.name, *(() if new.ttl else ("--off",)))
+    yield Repair(command, "; ".join((*notes, *lost)), Loss.PART if lost else Loss.NOTHING)
 
 
 def _differs_in_ttl_alone(state: StateSignature, new: StateSignature) -> bool:

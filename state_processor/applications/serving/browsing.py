@@ -134,16 +134,16 @@ class Browsing:
     def _snapshots(self, path: str | None) -> Answer:
         rows = snapshots_table(self._followed.listed).to_pylist()
         newest = self._followed.newest_path
-        shown = newest if path is None else self._followed.listed_at(path).path
-        return {"path": shown, "newest": newest, "opens": self._followed.can_be_opened, "snapshots": browsable(rows)}
+        selected = newest if path is None else self._followed.listed_at(path).path
+        return {"path": selected, "newest": newest, "opens": self._followed.can_be_opened, "snapshots": browsable(rows)}
 
     def _explain(self, path: str | None) -> Answer:
         from state_processor.applications.explain.explaining import explain  # only this view needs the rules
 
-        shown = self._followed.newest_path if path is None else self._followed.listed_at(path).path
+        snapshot = self._followed.newest_path if path is None else self._followed.listed_at(path).path
         options = self._followed.access.values()
-        *causes, rest = explain(shown, **options).records()
-        return {"path": shown, "causes": browsable(json_value(causes)), **browsable(json_value(rest))}
+        *causes, rest = explain(snapshot, **options).records()
+        return {"path": snapshot, "causes": browsable(json_value(causes)), **browsable(json_value(rest))}
 
     def _rows(self, served: ServedSnapshot, uid: str, state: str | None, query: Mapping[str, str]) -> Answer:
         offset, count = _number(query, "offset", 0, 1 << 62), _number(query, "count", _PAGE, _MOST_ROWS)

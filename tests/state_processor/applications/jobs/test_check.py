@@ -222,6 +222,18 @@ def test_time_to_live_is_repaired_without_a_loss(ttl: bool, tmp_path: Path) -> N
     assert sp.arrow.read_state(tmp_path / "3", "orders", "total").read_all().to_pylist() == read(one) != []
 
 
+def test_a_repair_of_time_to_live_names_what_the_new_type_drops(tmp_path: Path) -> None:
+    paths = [str(tmp_path / name) for name in "12"]
+    total = {"cents": 7, "currency": "EUR"}
+    for path, type_, value, has_ttl in ((paths[0], MORE, total, True), (paths[1], POJO, {"cents": 7}, False)):
+        writer = sp.arrow.SavepointWriter.new(128, "1.20")
+        rows, states = [{"key": "a", "total": value}], {"total": sp.ValueState(type_, ttl=has_ttl)}
+        writer.with_keyed_state("orders", rows, key_type=sp.Types.STRING(), states=states).write(path)
+    with_ttl, *_ = sp.check_job(paths[0], paths[1], flink="1.20").repair
+    assert " --off  # " in with_ttl
+    assert "currency" in with_ttl.partition("  # ")[2]
+
+
 def read(path: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = sp.arrow.read_state(path, "orders", "total").read_all().to_pylist()
     return found
