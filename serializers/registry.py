@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from importlib.machinery import PathFinder
 from logging import getLogger
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import UnknownSerializerError
@@ -98,13 +98,13 @@ _FAMILIES: Final = (
 )
 """Modules with the snapshot classes of Flink, flink-scala-api, Stateful Functions and Apache Beam, common ones first."""
 
-_PLUGINS: Final = {
-    "org.apache.flink.graph.": "gelly",
-    "org.apache.flink.streaming.connectors.pulsar.": "pulsar",
+_PLUGINS: Final[dict[str, str | tuple[str, ...]]] = {
+    "flink_agents": "org.apache.flink.agents.",
+    "gelly": "org.apache.flink.graph.",
+    "legacy_consumers": ("org.apache.flink.streaming.connectors.kafka.", "org.apache.flink.streaming.connectors.kinesis."),
+    "pulsar": "org.apache.flink.streaming.connectors.pulsar.",
 }
-"""Plug-ins with snapshot classes, by the packages of these: ``SNAPSHOTS`` in their module ``serializers``."""
-_KRYO_PLUGINS: Final = {"org.apache.flink.agents.": "flink_agents"}
-"""Plug-ins that describe classes of Kryo, by the packages of these: ``register`` in their module ``serializers``."""
+"""Plug-ins and the packages of their classes: their module ``serializers`` has ``SNAPSHOTS``, or ``register`` for Kryo's."""
 
 _LOG: Final = getLogger("state_processor")
 _FAILED: Final[list[str]] = []
@@ -160,24 +160,21 @@ def find_snapshot_class(class_name: str, version: int, source: DataInput, offset
     return reader
 
 
-def kryo_plugin(class_name: str) -> str | None:
-    """Return the name of the plug-in that describes a class of Kryo; its method ``describe`` takes the release that wrote it."""
-    names = (name for package, name in _KRYO_PLUGINS.items() if class_name.startswith(package))
-    return next((f"state_processor.plugins.{name}" for name in names), None)
-
-
-@cache
-def install_kryo_plugin(name: str) -> None:
-    """Register the classes of Kryo that are the same in all releases of a plug-in's project."""
-    install(lambda: import_module(f"{name}.serializers").register)  # type: ignore[no-any-return]
+@lru_cache(maxsize=256)
+def plugin_of(class_name: str) -> Any:
+    """Return the module of the plug-in that has the package of a class, and register its classes; ``None`` without a plug-in."""
+    name = next((name for name, packages in _PLUGINS.items() if class_name.startswith(packages)), None)
+    plugin: Any = name and import_module(f"state_processor.plugins.{name}.serializers")
+    if hasattr(plugin, "register"):
+        install(lambda: plugin.register)
+    return plugin
 
 
 def check_outer_version(class_name: str, snapshot: SnapshotReader, version: int, source: DataInput, offset: int) -> None:
     """Refuse the outer part of a composite snapshot if its version is unknown."""
-    if class_name in current_registrations().snapshots or class_name not in SNAPSHOT_VERSIONS:
-        _check(_declared(f"{class_name}, outer part", snapshot, "outer_versions"), version, source, offset)
-    else:
-        _check(SNAPSHOT_VERSIONS[class_name].outer, version, source, offset)
+    row = None if class_name in current_registrations().snapshots else SNAPSHOT_VERSIONS.get(class_name)
+    outer = row.outer if row else _declared(f"{class_name}, outer part", snapshot, "outer_versions")
+    _check(outer, version, source, offset)
 
 
 def _declared(title: str, snapshot: SnapshotReader, attribute: str) -> FormatVersions | None:
@@ -193,11 +190,7 @@ def _check(versions: FormatVersions | None, version: int, source: DataInput, off
 
 def _of_flink(class_name: str) -> SnapshotReader | None:
     """Return the reader of one of Flink's own classes, and import families until one has it."""
-    for package, plugin in _PLUGINS.items():
-        if class_name.startswith(package):
-            snapshots = import_module(f"state_processor.plugins.{plugin}.serializers").SNAPSHOTS
-            reader: SnapshotReader | None = snapshots.get(class_name)
-            return reader
+    _FLINK.update(getattr(plugin_of(class_name), "SNAPSHOTS", {}))
     families = iter(_FAMILIES if class_name in SNAPSHOT_VERSIONS else _SCALARS)
     while class_name not in _FLINK and (family := next(families, None)) is not None:
         import_module(f"state_processor.serializers.{family}")

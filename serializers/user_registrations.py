@@ -182,7 +182,7 @@ def registrations() -> Iterator[None]:
 
 
 def install(load: Callable[[], Callable[[], None]]) -> None:
-    """Load and call a registering function of an installed package; every process does so itself."""
+    """Load and call a registering function of an installed package or plug-in; every process does so itself, the first counts."""
     token = _scope.set(Registrations())
     try:
         load()()
@@ -190,7 +190,7 @@ def install(load: Callable[[], Callable[[], None]]) -> None:
     finally:
         _scope.reset(token)
     with _LOCK:
-        _PROCESS.installed = _PROCESS.installed.updated(registrations)
+        _PROCESS.installed = registrations.updated(_PROCESS.installed)
 
 
 def receive(kryo_classes: Mapping[str, KryoClass]) -> None:

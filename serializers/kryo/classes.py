@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.java.types import BOXES, JavaType, KryoClass
+from state_processor.serializers.java.types import BOXES, KryoClass
 from state_processor.serializers.late import imported_class
-from state_processor.serializers.registry import install_kryo_plugin, kryo_plugin
+from state_processor.serializers.registry import plugin_of
 from state_processor.serializers.traversal import outermost_of
 from state_processor.serializers.user_registrations import current_registrations
 
@@ -68,8 +68,8 @@ def calls(classes: Iterable[str]) -> str:
 
 
 def _describing(name: str) -> str:
-    if (plugin := kryo_plugin(name)) is not None:
-        return f"{plugin}.describe(release)"
+    if hasattr(plugin := plugin_of(name), "describe"):
+        return f"{plugin.__package__}.describe(release)"
     return f"register_kryo_class({name!r}, {{'field': 'java.lang.String', …}})"
 
 
@@ -88,39 +88,18 @@ def log_undescribed(classes: Iterable[str]) -> None:
         )
 
 
-_KAFKA_TOPIC_PARTITION: Final = KryoClass(
-    "org.apache.flink.streaming.connectors.kafka.internals.KafkaTopicPartition",
-    (("topic", JavaType("java.lang.String")), ("partition", JavaType("int")), ("cachedHash", JavaType("int"))),
-    final=True,
-)
-_KINESIS_SEQUENCE_NUMBER: Final = KryoClass(
-    "org.apache.flink.streaming.connectors.kinesis.model.SequenceNumber",
-    (("cachedHash", JavaType("int")), ("sequenceNumber", JavaType("java.lang.String")), ("subSequenceNumber", JavaType("long"))),
-    final=True,
-)
-_CONNECTOR_CLASSES: Final = {described.name: described for described in (_KAFKA_TOPIC_PARTITION, _KINESIS_SEQUENCE_NUMBER)}
-"""Classes of Flink's connectors that Kryo wrote into state."""
-
-
 def user_class(name: str) -> KryoClass | None:
     """Return the description of a class; for the class of an enum constant, the description of the enum."""
+    plugin_of(name)
     described = current_registrations().kryo_classes
-    description = described.get(name) or _CONNECTOR_CLASSES.get(name)
-    if description is None and (plugin := kryo_plugin(name)) is not None:
-        install_kryo_plugin(plugin)
-        described = current_registrations().kryo_classes
-        description = described.get(name)
-    if description is None and "$" in name:
-        outer, _, number = name.rpartition("$")
-        description = described.get(outer) if number.isdigit() else None
-        if description is not None and description.constants is None:
-            return None
-    return description
+    outer, _, number = name.rpartition("$")
+    enum = described.get(outer) if number.isdigit() else None
+    return described.get(name) or (enum if enum and enum.constants is not None else None)
 
 
 def unknown_class(name: str, context: str) -> UnsupportedFormatError:
     """Return the error for a class that is not described."""
-    of_enum = "" if kryo_plugin(name) else "; for an enum, pass ['A', 'B', …]"
+    of_enum = "" if hasattr(plugin_of(name), "describe") else "; for an enum, pass ['A', 'B', …]"
     return UnsupportedFormatError(
         f"{context}: a value of class {name} in Kryo's encoding, without field names or lengths: describe the class "
         f"with {registering(_describing(name))}{of_enum}"

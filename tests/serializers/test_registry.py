@@ -1,15 +1,18 @@
-"""Entry points are found wherever the standard library finds them."""
+"""Entry points are found wherever the standard library finds them. Built-in plug-ins register as they do, and come last."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from importlib import metadata
+from functools import partial
+from importlib import import_module, metadata
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
+from state_processor.serializers import register_kryo_class, registry, user_registrations
+from state_processor.serializers.kryo.classes import user_class
 from state_processor.serializers.registry import entry_points
 
 GROUP = "state_processor.of_tests"
@@ -49,3 +52,41 @@ def test_as_the_standard_library(make: Callable[[Path], Path], tmp_path: Path, m
     assert (
         [point.name for point in entry_points(GROUP)] == [point.name for point in metadata.entry_points(group=GROUP)] == ["acme"]
     )
+
+
+CLASSES = {
+    "org.apache.flink.agents.runtime.memory.MemoryObjectImpl$MemoryItem": ["type", "value", "subKeys"],
+    "org.apache.flink.streaming.connectors.kafka.internals.KafkaTopicPartition": ["topic", "partition", "cachedHash"],
+    "org.apache.flink.streaming.connectors.kinesis.model.SequenceNumber": ["cachedHash", "sequenceNumber", "subSequenceNumber"],
+}
+
+
+@pytest.fixture
+def _no_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(user_registrations._PROCESS, "installed", user_registrations.Registrations())
+    registry.plugin_of.cache_clear()
+
+
+def fields_of(class_name: str) -> list[str]:
+    description = user_class(class_name)
+    return [] if description is None else [name for name, _ in description.fields]
+
+
+@pytest.mark.usefixtures("_no_plugins")
+def test_plugins_describe_classes_when_they_are_needed() -> None:
+    assert CLASSES.keys().isdisjoint(user_registrations.current_registrations().kryo_classes)
+    assert {name: fields_of(name) for name in CLASSES} == CLASSES
+    assert CLASSES.keys().isdisjoint(user_registrations.user_registrations().kryo_classes)
+
+
+@pytest.mark.usefixtures("_no_plugins")
+@pytest.mark.parametrize("class_name", CLASSES)
+def test_an_entry_point_replaces_the_description_of_a_plugin(class_name: str) -> None:
+    user_registrations.install(lambda: partial(register_kryo_class, class_name, {"other": "long"}))
+    assert fields_of(class_name) == ["other"]
+
+
+@pytest.mark.parametrize("plugin", registry._PLUGINS)
+def test_plugins_have_what_the_registry_looks_for(plugin: str) -> None:
+    module = import_module(f"state_processor.plugins.{plugin}.serializers")
+    assert hasattr(module, "SNAPSHOTS") or hasattr(module, "register")
