@@ -43,6 +43,8 @@ from state_processor.backends.write.keyed_writer import KeyedSubtask
 from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.io import DataInput
+from state_processor.write.tasks.targets import header_bytes
 from tests.backends.operator_files import OperatorColumnsWriter
 from tests.backends.write.blob_files import write_blobs
 
@@ -55,17 +57,24 @@ def write_keyed(
     max_parallelism: int,
     last_access: int = 0,
     key_hash: KeyHash | None = None,
+    format: KeyedFormat = CANONICAL_FORMAT,
+    flink_major: int | None = None,
 ) -> dict[int, Any]:
-    """Keyed state of one operator, both passes; the handle of each subtask."""
+    """Keyed state of one operator, both passes; the handle of each subtask.
+
+    ``flink_major`` decides the version of Kryo of files that are made from decoded entries.
+    """
     key = states[0][0].key
     assert key is not None
     header = keyed_header(key, [register(state) for state, _ in states])
+    if flink_major is not None:
+        header = KeyedHeader.read(DataInput(header_bytes(header), "header", flink_major=flink_major))
     blobs = [
         blob
         for state_id, (state, batches) in enumerate(states)
         for blob in encode(state, state_id, batches, parallelism, max_parallelism, key_hash, last_access)
     ]
-    return _files(staging, operator_id, header, blobs, parallelism, max_parallelism)
+    return _files(staging, operator_id, header, blobs, parallelism, max_parallelism, format)
 
 
 def encode(

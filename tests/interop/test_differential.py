@@ -16,19 +16,19 @@ import pytest
 from tests.interop.differential import reading, writing
 from tests.interop.differential.cases import KEYED, LISTED, MAX_PARALLELISMS, TIMERS, canonical, case_of
 from tests.interop.differential.forms import parse
-from tests.interop.differential.running import DIRECTIONS, READ, SPARK, WRITTEN, Problems, run, settings
+from tests.interop.differential.running import DIRECTIONS, NATIVE, READ, SPARK, WRITTEN, Problems, run, settings
 from tests.interop.differential.scalars import SCALARS
 from tests.interop.selection import asking
 
 pytestmark = pytest.mark.slow
 
-SEEDS = {WRITTEN: range(8), READ: range(10, 18), SPARK: range(20, 22)}
+SEEDS = {WRITTEN: range(8), NATIVE: range(30, 34), READ: range(10, 18), SPARK: range(20, 22)}
 REGRESSIONS: list[dict[str, Any]] = json.loads((Path(reading.__file__).parent / "regressions.json").read_text("utf-8"))
 CASES = {
     **{(direction, f"seed {seed}"): case_of(seed, direction) for direction in DIRECTIONS for seed in SEEDS[direction]},
     **{(direction, found["name"]): found["case"] for found in REGRESSIONS for direction in found["directions"]},
 }
-_MARKS = {WRITTEN: (), READ: (), SPARK: (pytest.mark.spark,)}
+_MARKS = {WRITTEN: (), NATIVE: (), READ: (), SPARK: (pytest.mark.spark,)}
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +84,14 @@ def test_seeds_reach_every_kind_of_state_and_type() -> None:
     assert any(state.get("ttl") for state in states)
     assert any(len(entry["value"]) == 100_000 for s in states if s["kind"] == "LIST" for entry in s["entries"])
     assert all(parse(label).label == label for label in labels)
+
+
+def test_native_seeds_have_many_column_families_and_empty_ones() -> None:
+    cases = [case_of(seed, NATIVE) for seed in range(60)]
+    states = [state for case in cases for state in case["states"] if case["key_type"]]
+    assert max(len(case["states"]) for case in cases) > 15
+    assert {bool(state["entries"]) for state in states if state["kind"] in KEYED} == {True, False}
+    assert all(len(state["last_access"]) == len(state["entries"]) for state in states if state.get("ttl"))
 
 
 @pytest.mark.parametrize("seed", range(0, 10, 3))

@@ -4,6 +4,8 @@ A case is one operator in the form of expected.json, entries and all, made from 
 
 written
     We write the case; Flink restores it, prints every entry, and takes snapshots of its own, which we read.
+native
+    The same in files of the state backends, with more states, some of them empty. Flink takes a checkpoint, too.
 spark
     The same from DataFrames.
 read

@@ -36,6 +36,7 @@ NOW = 1_790_000_000_000
 
 _DEPTH = 3
 _HUGE = 100_000
+_MOST_FAMILIES = 25
 _NAMES = ("state", "f0", "value", "Zustand-ü", "with space", "a/b", "_timer", "x" * 200)
 
 
@@ -89,6 +90,8 @@ def case_of(seed: int, direction: str) -> dict[str, Any]:
         states += [_huge_list(draw, key, keys)] if draw.one_in(60) else []
     if others:
         states += [_listed(draw, number) for number in range(draw.randint(1, 4))]
+    if direction == "native" and key is not None:
+        states = _column_families(draw, key, keys, states)
     return {
         "uid": f"seed-{seed}",
         "max_parallelism": max_parallelism,
@@ -108,6 +111,13 @@ def _key_form(draw: Draw) -> Form:
     if draw.one_in(8):
         return draw.choice([pojo for pojo in POJOS if pojo.is_key])
     return random_form(draw, 2, key=True, every=False)
+
+
+def _column_families(draw: Draw, key: Form, keys: list[Any], states: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The states of an operator, sometimes with many more, some of them without entries."""
+    last = draw.randint(len(states), _MOST_FAMILIES) if draw.one_in(6) else len(states)
+    states = states + [_keyed(draw, key, keys, number) for number in range(len(states), last)]
+    return [_of(state, slice(0)) if draw.one_in(6) else state for state in states]
 
 
 def _distinct(form: Form, values: Iterable[Any]) -> list[Any]:

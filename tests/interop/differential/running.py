@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, HeapFormat, KeyedFormat, StoreFormat
 from tests.interop import flink, flink_jars
 from tests.interop.differential import reading, spark_writing, writing
 from tests.interop.differential.cases import Entries, canonical, smaller
@@ -19,17 +20,22 @@ from tests.interop.differential.draw import Draw
 from tests.interop.differential.pojos import PACKAGE, REGISTRATION, SOURCES
 from tests.interop.differential.scalars import as_text
 
-Writer = Callable[[Sequence[dict[str, Any]], Path, str], None]
-
 VERSIONS = ("1.20.5", "2.3.0")
 BACKENDS = ("hashmap", "rocksdb")
-WRITTEN, SPARK, READ = "written", "spark", "read"
-DIRECTIONS = (WRITTEN, SPARK, READ)
-_WRITERS: dict[str, Writer] = {WRITTEN: writing.write, SPARK: spark_writing.write}
+WRITTEN, NATIVE, SPARK, READ = "written", "native", "spark", "read"
+DIRECTIONS = (WRITTEN, NATIVE, SPARK, READ)
+FORST = ("2.3.0", "forst")
+"""The version and the backend that restores native files alone."""
+_NATIVE_FORMATS: dict[str, KeyedFormat] = {
+    "hashmap": HeapFormat(),
+    "rocksdb": StoreFormat(),
+    "forst": StoreFormat("forst"),
+}
 
 _BATCH = 12
 _MOST_SHRINKING, _MOST_CANDIDATES, _AT_ONCE = 15, 48, 8
-_FORMATS = {WRITTEN: ("canonical", "native"), SPARK: ("canonical", "native"), READ: ("canonical", "native", "incremental")}
+_ALL_FORMATS = ("canonical", "native", "incremental")
+_FORMATS = {WRITTEN: ("canonical", "native"), SPARK: ("canonical", "native"), NATIVE: _ALL_FORMATS, READ: _ALL_FORMATS}
 _COMPRESSED = {
     "execution.checkpointing.snapshot-compression": "true",
     "state.backend.rocksdb.use-bloom-filter": "true",
@@ -37,6 +43,7 @@ _COMPRESSED = {
 _TIMERS = "state.backend.rocksdb.timer-service.factory"
 _HEAP_TIMERS = {_TIMERS: "HEAP"}  # native savepoints leave them out
 _SETTINGS = ({}, _COMPRESSED, _HEAP_TIMERS, _COMPRESSED | _HEAP_TIMERS)
+_NATIVE_SETTINGS = ({}, _COMPRESSED)  # timers in files of RocksDB are lost if they belong on the heap
 
 Case = dict[str, Any]
 T = TypeVar("T")
@@ -61,8 +68,9 @@ class Job:
     cases: Mapping[int, Case]
     directory: Path
 
-    def savepoint(self, version: str) -> Path:
-        return self.directory / f"savepoint-{version}"
+    def savepoint(self, setting: Setting) -> Path:
+        backend = f"-{setting.backend}" if setting.direction == NATIVE else ""
+        return self.directory / f"savepoint-{setting.version}{backend}"
 
     @property
     def max_parallelism(self) -> int:
@@ -79,27 +87,28 @@ def slices(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 def settings(direction: str) -> list[Setting]:
-    return [Setting(direction, version, backend) for version in VERSIONS for backend in BACKENDS]
+    backends = [(version, backend) for version in VERSIONS for backend in BACKENDS]
+    return [Setting(direction, *each) for each in (*backends, *([FORST] if direction == NATIVE else []))]
 
 
-def run(cases: Sequence[Case], where: Sequence[Setting], size: int = _BATCH) -> Problems:
+def run(cases: Sequence[Case], where: Sequence[Setting], size: int = _BATCH, counts: Counter[str] | None = None) -> Problems:
     """What differs; nothing for cases that are as they should be.
 
     Args:
         cases: any number.
         where: settings of one direction.
         size: maximum number of cases as operators of one job; they have the same max parallelism.
+        counts: receives how much was restored and compared.
     """
     flink_jars.CACHE.mkdir(exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix="differential-", dir=flink_jars.CACHE))
     try:
-        return _run(dict(enumerate(cases)), where, size, scratch)
+        return _run(dict(enumerate(cases)), where, size, scratch, Counter() if counts is None else counts)
     finally:
         shutil.rmtree(scratch)
 
 
-def _run(cases: Mapping[int, Case], where: Sequence[Setting], size: int, scratch: Path) -> Problems:
-    write = _WRITERS.get(where[0].direction)
+def _run(cases: Mapping[int, Case], where: Sequence[Setting], size: int, scratch: Path, counts: Counter[str]) -> Problems:
     versions = sorted({setting.version for setting in where})
     problems: Problems = {}
     jobs = []
@@ -110,8 +119,8 @@ def _run(cases: Mapping[int, Case], where: Sequence[Setting], size: int, scratch
         for part in slices(group, size):
             job = Job({number: cases[number] for number in part}, scratch / f"{size}-{len(jobs)}")
             job.directory.mkdir(parents=True)
-            if write:
-                refusals = _written(write, job, versions)
+            if where[0].direction != READ:
+                refusals = _written(job, where)
                 problems |= {(number, setting): [words] for number, words in refusals.items() for setting in where}
                 job = replace(job, cases={number: case for number, case in job.cases.items() if number not in refusals})
             if job.cases:
@@ -121,38 +130,45 @@ def _run(cases: Mapping[int, Case], where: Sequence[Setting], size: int, scratch
     for version in versions:
         asked = [(job, setting) for setting in where if setting.version == version for job in jobs]
         for (job, setting), answer in zip(asked, _ask(version, asked), strict=True):
+            counts["jobs"] += 1
             if "error" in answer and len(job.cases) > 1:
                 alone[setting] |= job.cases
                 continue
             for number, case in job.cases.items():
                 refusal = f"Flink refuses:\n{answer['error'][:3000]}" if "error" in answer else None
-                found = [refusal] if refusal else list(_differences(case, expected[number], answer, setting))
+                found = [refusal] if refusal else list(_differences(case, expected[number], answer, setting, counts))
+                counts["operators"] += 1
                 if found:
                     problems[number, setting] = found
     for number, (setting, some) in enumerate(alone.items()):
-        problems |= _run(some, [setting], 1, scratch / f"alone-{number}")
+        problems |= _run(some, [setting], 1, scratch / f"alone-{number}", counts)
     return problems
 
 
-def _written(write: Writer, job: Job, versions: Sequence[str]) -> dict[int, str]:
+def _written(job: Job, where: Sequence[Setting]) -> dict[int, str]:
     """Write the savepoints of a job; return the messages of unexpected refusals of our writer."""
     refusals = {}
     try:
-        _write(write, job, versions)
+        _write(job, where)
     except Exception:
         for number, case in job.cases.items():
             try:
-                _write(write, replace(job, cases={number: case}), versions)
+                _write(replace(job, cases={number: case}), where)
             except Exception as problem:  # whatever it is, it is to be reported with the seed
                 refusals[number] = f"we refuse: {type(problem).__name__}: {problem}"
-        _write(write, replace(job, cases={n: case for n, case in job.cases.items() if n not in refusals}), versions)
+        _write(replace(job, cases={n: case for n, case in job.cases.items() if n not in refusals}), where)
     return refusals
 
 
-def _write(write: Writer, job: Job, versions: Sequence[str]) -> None:
-    for version in versions if job.cases else ():
-        shutil.rmtree(job.savepoint(version), ignore_errors=True)
-        write(list(job.cases.values()), job.savepoint(version), version)
+def _write(job: Job, where: Sequence[Setting]) -> None:
+    savepoints = {job.savepoint(setting): setting for setting in where} if job.cases else {}
+    for path, setting in savepoints.items():
+        shutil.rmtree(path, ignore_errors=True)
+        if setting.direction == SPARK:
+            spark_writing.write(list(job.cases.values()), path, setting.version)
+        else:
+            format = _NATIVE_FORMATS[setting.backend] if setting.direction == NATIVE else CANONICAL_FORMAT
+            writing.write(list(job.cases.values()), path, setting.version, format)
 
 
 def _ask(version: str, asked: Sequence[tuple[Job, Setting]]) -> list[dict[str, Any]]:
@@ -167,11 +183,13 @@ def _ask(version: str, asked: Sequence[tuple[Job, Setting]]) -> list[dict[str, A
 def _request(job: Job, setting: Setting) -> dict[str, Any]:
     draw = _chance(job, setting)
     written = setting.direction != READ
-    options = draw.choice(_SETTINGS)
+    options = draw.choice(_NATIVE_SETTINGS if setting.direction == NATIVE else _SETTINGS)
     formats = [f for f in _FORMATS[setting.direction] if options.get(_TIMERS) != "HEAP" or f != "native"]
+    if setting.backend == "forst":
+        formats.remove("canonical")  # ForSt has none
     return flink.request(
         list(job.cases.values()),
-        job.savepoint(setting.version) if written else None,
+        job.savepoint(setting) if written else None,
         backend=setting.backend,
         parallelism=min(job.max_parallelism, draw.randint(1, 3)),
         max_parallelism=job.max_parallelism,
@@ -187,7 +205,9 @@ def _chance(job: Job, setting: Setting) -> Draw:
     return Draw(as_text([min(job.cases.values(), key=lambda case: str(case["uid"]))["uid"], setting.backend]))
 
 
-def _differences(case: Case, expected: Entries, answer: dict[str, Any], setting: Setting) -> Iterator[str]:
+def _differences(case: Case, expected: Entries, answer: dict[str, Any], setting: Setting, counts: Counter[str]) -> Iterator[str]:
+    counts["entries"] += sum(map(len, expected.values())) * (len(answer["snapshots"]) + (setting.direction != READ))
+    counts["snapshots"] += len(answer["snapshots"])
     if setting.direction != READ:
         (found,) = (operator for operator in answer["operators"] if operator["uid"] == case["uid"])
         yield from _compare("Flink finds", expected, canonical(found))

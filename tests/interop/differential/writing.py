@@ -12,6 +12,7 @@ from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.hash_inference import HashRule, LearnedHash
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
+from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
@@ -35,20 +36,20 @@ _PREFIXES = {"EVENT_TIMER": "_timer_state/event_", "PROCESSING_TIMER": "_timer_s
 _UTC = pa.timestamp("us", tz="UTC")
 
 
-def write(cases: Sequence[dict[str, Any]], target: Path, version: str) -> None:
+def write(cases: Sequence[dict[str, Any]], target: Path, version: str, format: KeyedFormat = CANONICAL_FORMAT) -> None:
     """Write a savepoint with the cases as operators, for a version of Flink."""
     staging = Staging(str(target), "differential")
     staging.prepare()
     with for_flink(version):
-        operators = [_operator(staging, case) for case in cases]
-    commit_savepoint(staging, operators, version=metadata_version(version))
+        operators = [_operator(staging, case, format, int(version[0])) for case in cases]
+    commit_savepoint(staging, operators, version=metadata_version(version), format=format.savepoint_format)
 
 
-def _operator(staging: Staging, case: dict[str, Any]) -> NewOperator:
+def _operator(staging: Staging, case: dict[str, Any], format: KeyedFormat, flink_major: int) -> NewOperator:
     uid, parallelism = case["uid"], case["parallelism"]
     others = [state for state in case["states"] if state["kind"] in (*LISTED, "BROADCAST")]
     keyed = [state for state in case["states"] if state not in others]
-    keyed_handles = _keyed(staging, case, keyed) if keyed else {}
+    keyed_handles = _keyed(staging, case, keyed, format, flink_major) if keyed else {}
     operator_handles = _operator_state(staging, uid, others, parallelism) if others else {}
     subtasks = {i: SubtaskHandles(keyed_handles.get(i), operator_handles.get(i)) for i in range(parallelism)}
     return new_operator(uid, parallelism, case["max_parallelism"], subtasks)
@@ -61,11 +62,15 @@ def array(form: Form, values: Sequence[Any], nullable: bool = False) -> pa.Array
     return pa.array(held, form.serializer().arrow_type(LOSSLESS))
 
 
-def _keyed(staging: Staging, case: dict[str, Any], states: Sequence[dict[str, Any]]) -> dict[int, Any]:
+def _keyed(
+    staging: Staging, case: dict[str, Any], states: Sequence[dict[str, Any]], format: KeyedFormat, flink_major: int
+) -> dict[int, Any]:
     key = parse(case["key_type"])
     written = [(_description(key, state), [rows(key, state)]) for state in states]
     size = case["max_parallelism"]
-    return write_keyed(staging, operator_id(case["uid"]), written, case["parallelism"], size, 0, key_hash(key, size))
+    hashing = key_hash(key, size)
+    uid_hash = operator_id(case["uid"])
+    return write_keyed(staging, uid_hash, written, case["parallelism"], size, 0, hashing, format, flink_major)
 
 
 def key_hash(key: Form, max_parallelism: int) -> LearnedHash | None:
