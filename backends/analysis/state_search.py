@@ -105,14 +105,15 @@ class StateSearch:
         as_bytes = [path for field in reader.schema for path in _binary(field.name, field.type)]
         bytes_hits = 0
 
-        def search(split: Any) -> Iterator[tuple[str, pa.Table]]:
+        def search(split: Any) -> Iterator[tuple[pa.Table, int]]:
             for batch in reader.read(split):
-                for needle, path, rows in search_batch(batch, self.needles, _SKIPPED):
-                    yield path, _hits(place, batch, needle, path, rows)
+                hits = list(search_batch(batch, self.needles, _SKIPPED))
+                if hits:
+                    yield _hits(place, batch, hits), sum(len(rows) for _, path, rows in hits if path in as_bytes)
 
-        for path, hits in read_all(reader.splits, search, self.snapshot.threads):
-            self.hits.append(hits)
-            bytes_hits += (pc.sum(hits.column("count")).as_py() or 0) if path in as_bytes else 0
+        for table, of_bytes in read_all(reader.splits, search, self.snapshot.threads):
+            self.hits.append(table)
+            bytes_hits += of_bytes
         if as_bytes:
             self.undecoded.append({**place, "reason": f"{_AS_BYTES}: {', '.join(as_bytes)}", "count": bytes_hits})
 
@@ -148,16 +149,20 @@ class StateSearch:
             self.hits.append(pa.Table.from_pylist(rows, HITS))
 
 
-def _hits(place: dict[str, Any], batch: pa.RecordBatch, needle: Needle, path: str, rows: Any) -> pa.Table:
-    """Return the hits in some rows of a batch; many are merged."""
+def _hits(place: dict[str, Any], batch: pa.RecordBatch, hits: Sequence[Hits]) -> pa.Table:
+    """Return the hits in a batch in the order of its rows: the order does not depend on where batches end. Many are merged."""
+    rows = np.concatenate([rows for _, _, rows in hits])
+    order = np.argsort(rows, kind="stable")
+    sizes = [len(rows) for _, _, rows in hits]
     columns = {name: pa.repeat(pa.scalar(value, pa.string()), len(rows)) for name, value in place.items()}
     at = batch.schema.get_field_index(KEY)
-    columns[KEY] = pa.nulls(len(rows), pa.string()) if at < 0 else key_texts(batch.column(at).take(pa.array(rows)))
-    columns["field"] = pa.repeat(path, len(rows))
-    columns["sought"] = pa.repeat(str(needle), len(rows))
+    columns[KEY] = pa.nulls(len(rows), pa.string()) if at < 0 else key_texts(batch.column(at).take(pa.array(rows[order])))
+    numbers = np.repeat(np.arange(len(hits)), sizes)[order]
+    columns["field"] = pa.array([path for _, path, _ in hits], pa.string()).take(pa.array(numbers))
+    columns["sought"] = pa.array([str(needle) for needle, _, _ in hits], pa.string()).take(pa.array(numbers))
     columns["count"] = pa.array(np.ones(len(rows), dtype=np.int64))
-    hits = pa.table(columns, schema=HITS)
-    return hits if len(hits) < _FEW else merged([hits])
+    table = pa.table(columns, schema=HITS)
+    return table if len(table) < _FEW else merged([table])
 
 
 def _reader_of(stored: StoredOperator, name: str, key: Any) -> StateReader | None:
@@ -171,11 +176,13 @@ def _reader_of(stored: StoredOperator, name: str, key: Any) -> StateReader | Non
 
 
 def merged(tables: Sequence[pa.Table]) -> pa.Table:
-    """Return tables of :data:`HITS` as one, with a row for each place."""
+    """Return tables of :data:`HITS` as one, with a row for each place, in the order of the first hits there."""
     if not tables:
         return HITS.empty_table()
-    grouped = pa.concat_tables(tables).group_by(_PLACE, use_threads=False).aggregate([("count", "sum")])
-    return grouped.rename_columns([*_PLACE, "count"]).cast(HITS)
+    table = pa.concat_tables(tables)
+    numbered = table.append_column("number", pa.array(np.arange(len(table))))  # pyarrow groups in the order of a hash table
+    grouped = numbered.group_by(_PLACE, use_threads=False).aggregate([("count", "sum"), ("number", "min")])
+    return grouped.sort_by("number_min").select([*_PLACE, "count_sum"]).rename_columns([*_PLACE, "count"]).cast(HITS)
 
 
 def spellings(key: Any) -> Iterator[Any]:
@@ -226,11 +233,11 @@ def _binary(path: str, type_: pa.DataType) -> Iterator[str]:
 # Search in columns, including nested values, without a Python object for each row
 
 _Rows = npt.NDArray[np.int64]
-Found = tuple[Needle, str, _Rows]
+Hits = tuple[Needle, str, _Rows]
 """A needle, the path of a field, and positions of rows in the batch. A row is repeated for each hit in its field."""
 
 
-def search_batch(batch: pa.RecordBatch, needles: Sequence[Needle], skipped: Iterable[str] = ()) -> Iterator[Found]:
+def search_batch(batch: pa.RecordBatch, needles: Sequence[Needle], skipped: Iterable[str] = ()) -> Iterator[Hits]:
     """Yield the fields and rows of a batch that contain needles.
 
     ``needles``: the texts and numbers to search for. ``skipped``: columns that are not searched.
@@ -241,7 +248,7 @@ def search_batch(batch: pa.RecordBatch, needles: Sequence[Needle], skipped: Iter
             yield from _search(name, column, None, needles)
 
 
-def _search(path: str, array: pa.Array, parents: _Parents | None, needles: Sequence[Needle]) -> Iterator[Found]:
+def _search(path: str, array: pa.Array, parents: _Parents | None, needles: Sequence[Needle]) -> Iterator[Hits]:
     """Search an array; ``parents`` maps its values to rows of the batch."""
     type_ = array.type
     if pa.types.is_struct(type_):

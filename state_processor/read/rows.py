@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from state_processor.serializers.late import require
 if TYPE_CHECKING:
     import pandas as pd
 
+_AT_END: Final = "these rows were read to their end by iteration"
 _FIRST_ROWS: Final = 10
 """Rows that a terminal or a notebook shows."""
 
@@ -24,7 +25,8 @@ class Rows(Iterator[pa.RecordBatch]):
     Rows are an iterator of record batches, of at least one, which may be empty. They are also a stream of Arrow
     (``__arrow_c_stream__``): Polars, DuckDB and pyarrow take them wherever they take tables. Each stream, and each call of
     :meth:`read_all` and :meth:`to_pandas`, reads the snapshot from its start. An iterator can't go back: once a batch was
-    taken by iteration, a stream and a second loop are errors. Memory holds a few batches for each thread.
+    taken by iteration, a stream and a second loop are errors. Memory holds a few batches for each thread. :meth:`close` ends an
+    iteration early, with its threads.
 
     Parameters
     ----------
@@ -44,7 +46,7 @@ class Rows(Iterator[pa.RecordBatch]):
         self._batches = batches
         self._notes = tuple(notes)
         self._iterated: Iterator[pa.RecordBatch] | None = None
-        self._is_at_end = False
+        self._end: str | None = None  # how the iteration ended
 
     @property
     def schema(self) -> pa.Schema:
@@ -59,20 +61,29 @@ class Rows(Iterator[pa.RecordBatch]):
         return tuple(dict.fromkeys([*comments, *further]))
 
     def __iter__(self) -> Rows:
-        if self._is_at_end:
-            raise StateProcessorError(
-                "these rows were read to their end by iteration, and can't be iterated twice: read them again"
-            )
+        if self._end is not None:
+            raise StateProcessorError(f"{self._end}, and can't be iterated twice: read them again")
         return self
 
     def __next__(self) -> pa.RecordBatch:
+        if self._end not in (None, _AT_END):
+            raise StateProcessorError(f"{self._end}: read them again")
         if self._iterated is None:
             self._iterated = self._batches()
         try:
             return next(self._iterated)
         except StopIteration:
-            self._is_at_end = True
+            self._end = _AT_END
             raise
+        except BaseException as problem:  # an iterator that failed is at its end: the rest would be missing without a word
+            self._end = f"the iteration of these rows ended with {type(problem).__name__}"
+            raise
+
+    def close(self) -> None:
+        """End the iteration. Its threads end after the batches that they decode."""
+        self._end = self._end or "these rows were closed"
+        if isinstance(self._iterated, Generator):
+            self._iterated.close()
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Return a new read of all rows as a stream of the Arrow C data interface."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from decimal import Decimal
 
 import duckdb
@@ -83,6 +84,36 @@ def test_iteration_is_possible_once() -> None:
     assert (first.num_rows + rest, next(rows, None)) == (50, None)
     with pytest.raises(sp.StateProcessorError, match="iterated twice"):
         list(rows)
+
+
+@pytest.mark.parametrize("problem", [sp.CorruptSnapshotError("damaged"), KeyboardInterrupt()])
+def test_an_iteration_that_failed_does_not_look_complete(problem: BaseException) -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield LIMITS.to_batches()[0]
+        raise problem
+
+    rows = Rows(LIMITS.schema, batches)
+    with pytest.raises(type(problem)):
+        list(rows)
+    with pytest.raises(sp.StateProcessorError, match=rf"ended with {type(problem).__name__}: read them again"):
+        next(rows)
+    with pytest.raises(sp.StateProcessorError, match=rf"ended with {type(problem).__name__}, and can't be iterated twice"):
+        list(rows)
+    with pytest.raises(sp.StateProcessorError, match="taken by iteration"):
+        rows.read_all()
+
+
+def test_closed_rows() -> None:
+    with closing(total()) as rows:
+        first = next(rows)
+    assert first.num_rows
+    rows.close()
+    with pytest.raises(sp.StateProcessorError, match="these rows were closed: read them again"):
+        next(rows)
+    unread = total()
+    unread.close()
+    with pytest.raises(sp.StateProcessorError, match="these rows were closed, and can't be iterated twice"):
+        list(unread)
 
 
 def test_batches_are_read_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from state_processor.backends.analysis.file_search import all_parts, contents
 from state_processor.backends.analysis.needles import Needle
-from state_processor.backends.analysis.state_search import StateSearch, search_batch
+from state_processor.backends.analysis.state_search import StateSearch, merged, search_batch
+from state_processor.backends.files import ordered_threads
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
@@ -79,6 +80,22 @@ def test_nested_values_are_searched() -> None:
         ]
         keys = [("alice", "value.key", [0])] if start == 0 else []
         assert found(values, NESTED, Needle.text("alice"), Needle.number(7), start=start) == [*keys, *expected]
+
+
+def test_the_order_of_hits_does_not_depend_on_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hits() -> list[pa.Table]:
+        search = StateSearch(open_snapshot(ORDERS_PATH), [Needle.text("a"), Needle.number(3)])
+        for operator in search.snapshot.metadata.operators:
+            search.search(operator)
+        return search.hits
+
+    expected, batches = merged(hits()), hits()
+    monkeypatch.setattr(ordered_threads, "PART_BYTES", 200)
+    monkeypatch.setattr(ordered_threads, "_SMALL", 0)
+    monkeypatch.setenv(ordered_threads.THREADS_VARIABLE, "2")
+    in_parts = hits()
+    assert len(in_parts) > len(batches)
+    assert merged(in_parts).equals(expected)
 
 
 @given(st.lists(st.none() | st.text("ab€", max_size=5), max_size=20), st.text("ab€", min_size=1, max_size=3))
