@@ -182,8 +182,8 @@ class NewStore:
     # Changes of kept column families
 
     def _change(self, family: _Family, puts: Sequence[_Bytes] = (), markers: Sequence[_Markers] = ()) -> None:
-        family.puts += puts
-        family.markers += markers
+        family.puts += [data for data in puts if len(data)]
+        family.markers += [(data, are_entries) for data, are_entries in markers if len(data)]  # keys may lack timers
         family.held += sum(map(len, (*puts, *(data for data, _ in markers))))
         if family.held >= _CHANGES_BYTES:
             self._flush(family)

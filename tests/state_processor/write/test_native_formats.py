@@ -180,6 +180,19 @@ def test_files_that_are_shared(tmp_path: Path) -> None:
     assert sorted(str(row) for batch in batches for row in batch.to_pylist()) == tables(base)["total"]
 
 
+def test_deleted_keys_without_timers(tmp_path: Path) -> None:
+    """Nothing is deleted from the column family of the timers, and no file is written for it."""
+    source = STORES["orders-rocksdb-incremental"]
+    rows = tables(source)
+    writer = sp.arrow.SavepointWriter.from_existing(source).delete_keys("orders", [{"key": "magnus"}])
+    writer.write(tmp_path / "out", format="native", backend="rocksdb")
+    expected = {name: [row for row in texts if "'key': 'magnus'" not in row] for name, texts in rows.items()}
+    timers = "_timer_state/event_user-timers"
+    assert expected[timers] == rows[timers] != []
+    assert expected["total"] != rows["total"]
+    assert tables(tmp_path / "out") == expected
+
+
 def test_changed_timers_on_the_heap(tmp_path: Path) -> None:
     """A job that has its timers there would not look for them in the files of the backend."""
     source = STORES["keyed-all-rocksdb-heap-timers-incremental"]
