@@ -9,8 +9,7 @@ from typing import Any, Unpack
 from pyspark.sql import SparkSession
 
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.sql.plan import CompiledPlan
-from state_processor.options.access import SnapshotAccess, read_plan
+from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import ChangedSavepointOptions, NewSavepointOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.scans import StateRequest
@@ -21,7 +20,28 @@ from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import lost_sessions
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM
-from state_processor.write.savepoint_methods import GivenPlan, SavepointMethods, plan_text
+from state_processor.write.savepoint_methods import SavepointMethods
+
+
+class SessionEngine(SparkEngine):
+    """Engine of a writer with Spark; see :class:`~state_processor.write.tasks.engines.WriterEngine`."""
+
+    def rows(self, source: Any, *columns: str) -> SparkRows:
+        """Return rows that a user gives, with columns that the session may spell in another way."""
+        return rows_of(self.spark, source).spelled(columns)
+
+    def read(self, snapshot: Snapshot, access: SnapshotAccess, request: StateRequest) -> SparkRows:
+        """Return the rows of a keyed state of a snapshot."""
+        reader = SavepointReader(self.spark, snapshot, access)
+        return SparkRows(reader.read_keyed_state(request.operator, request.state, schema=request.schema, **request.options))
+
+    def access_to(self, path: str | PathLike[str], access: SnapshotAccess) -> SnapshotAccess:
+        """Return the options of access to a path, with the settings that the session has for its storage."""
+        return with_settings_of_spark(self.spark, access, path)
+
+    def errors(self) -> AbstractContextManager[None]:
+        """Return a context that raises the end of Spark's JVM as an error of this library."""
+        return lost_sessions()
 
 
 class SavepointWriter(SavepointMethods):
@@ -51,8 +71,7 @@ class SavepointWriter(SavepointMethods):
     """
 
     def __init__(self, spark: SparkSession, build: SavepointBuild) -> None:
-        super().__init__(build)
-        self._spark = spark
+        super().__init__(build, SessionEngine(spark))
 
     @classmethod
     @takes_options
@@ -115,25 +134,3 @@ class SavepointWriter(SavepointMethods):
         """
         access = with_settings_of_spark(spark, SnapshotAccess.among(options), path)
         return cls(spark, SavepointBuild.from_existing(path, flink_version, access, options.get("scratch")))
-
-    def _rows(self, source: Any, *columns: str) -> SparkRows:
-        return rows_of(self._spark, source).spelled(columns)
-
-    def _read(self, snapshot: Snapshot, access: SnapshotAccess, request: StateRequest) -> SparkRows:
-        reader = SavepointReader(self._spark, snapshot, access)
-        return SparkRows(reader.read_keyed_state(request.operator, request.state, schema=request.schema, **request.options))
-
-    def _plan(self, plan: GivenPlan) -> CompiledPlan:
-        text = plan_text(plan)
-        is_file = not text.lstrip().startswith("{")
-        access = self._access(text) if is_file else self._build.access
-        return read_plan(text, access.storage())
-
-    def _engine(self) -> SparkEngine:
-        return SparkEngine(self._spark)
-
-    def _access(self, path: str | PathLike[str]) -> SnapshotAccess:
-        return with_settings_of_spark(self._spark, self._build.access, path)
-
-    def _engine_errors(self) -> AbstractContextManager[None]:
-        return lost_sessions()

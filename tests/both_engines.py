@@ -258,7 +258,7 @@ class _Twin:
         """Methods that call others are repeated once; both engines have the same time."""
         self.is_busy = True
         try:
-            with _same_time(self._writer._spark if self._is_spark else None):
+            with _same_time(self._writer._engine.spark if self._is_spark else None):
                 yield
         finally:
             self.is_busy = False
@@ -318,7 +318,7 @@ class _Twin:
             with_spark = self._writer if self._is_spark else writer
             frames = [given.rows.frame for draft in with_spark._build.drafts for given in draft.changes.state_rows]
             is_ordered = not any(map(_is_shuffled, frames))
-            difference = _difference(found, other, writer._access(os.fspath(path)), is_ordered=is_ordered)
+            difference = _difference(found, other, writer._engine.access_to(path, writer._build.access), is_ordered=is_ordered)
             if difference is not None:
                 raise self._differs(os.fspath(path), *difference)
         finally:

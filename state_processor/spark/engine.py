@@ -166,18 +166,18 @@ class SparkEngine:
 
     def __init__(self, spark: SparkSession) -> None:
         send_package(spark)
-        self._spark = spark
+        self.spark = spark
 
     def cancel(self) -> None:
         """Cancel the jobs of the session."""
-        self._spark.interruptAll()
+        self.spark.interruptAll()
 
     def run_parts(self, parts: Sequence[SourcePart], task: Callable[[Any], Any]) -> list[Any]:
         """Return the result for each part; small parts share a task."""
         if not parts:
             return []
         groups = _groups(list(enumerate(parts)), lambda numbered: numbered[1].size)
-        with failures_of_tasks(), described_jobs(self._spark, f"{_name(task)}: {len(parts)} parts of snapshots"):
+        with failures_of_tasks(), described_jobs(self.spark, f"{_name(task)}: {len(parts)} parts of snapshots"):
             rows = self._numbers(len(groups)).mapInArrow(InWorker(RunParts(task, groups)), _RESULT_SCHEMA).collect()
         results = {row.number: pickle.loads(row.value) for row in rows}
         return [results[number] for number in range(len(parts))]
@@ -189,14 +189,14 @@ class SparkEngine:
 
     def write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
         """Run a job for each pass, or none for small changes."""
-        with described_jobs(self._spark, f"Write savepoint {redacted(str(staging.directory))}"):
+        with described_jobs(self.spark, f"Write savepoint {redacted(str(staging.directory))}"):
             return self._write_files(self._in_frames(files), staging)
 
     def _in_frames(self, files: Sequence[StateFiles]) -> list[StateFiles]:
         """Return passes over DataFrames: changes that read a snapshot in this process have rows of Arrow."""
         passes = [rows_pass for job in files for rows_pass in job.rows]
         frames = {
-            id(rows): rows if isinstance(rows, SparkRows) else rows_of(self._spark, rows.to_arrow())
+            id(rows): rows if isinstance(rows, SparkRows) else rows_of(self.spark, rows.to_arrow())
             for rows in (rows_pass.rows for rows_pass in passes)
         }
         return [
@@ -264,7 +264,7 @@ class SparkEngine:
 
     def _numbers(self, count: int) -> DataFrame:
         """Return the numbers of tasks, one for each."""
-        return self._spark.range(0, count, 1, count)
+        return self.spark.range(0, count, 1, count)
 
 
 def _together(files: Sequence[tuple[int, StateFiles]]) -> list[list[tuple[int, StateFiles]]]:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from os import PathLike
-from typing import Any, Unpack
+from typing import Unpack
 
-from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import ChangedSavepointOptions, NewSavepointOptions
 from state_processor.options.keywords import takes_options
-from state_processor.read.rows import Rows
-from state_processor.read.scans import StateRequest
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM
-from state_processor.write.rows.arrow_rows import ArrowRows
 from state_processor.write.savepoint_methods import SavepointMethods
 from state_processor.write.tasks.local_engine import LocalEngine
 
@@ -34,7 +29,7 @@ class SavepointWriter(SavepointMethods):
     """
 
     def __init__(self, build: SavepointBuild) -> None:
-        super().__init__(build)
+        super().__init__(build, LocalEngine(build.scratch, build.access.threads))
         build.takes_arrow = True
 
     @classmethod
@@ -77,13 +72,3 @@ class SavepointWriter(SavepointMethods):
         """
         access = SnapshotAccess.among(options)
         return cls(SavepointBuild.from_existing(path, flink_version, access, options.get("scratch")))
-
-    def _rows(self, source: Any, *columns: str) -> ArrowRows:
-        return ArrowRows.of(source)
-
-    def _read(self, snapshot: Snapshot, access: SnapshotAccess, request: StateRequest) -> ArrowRows:
-        scan = replace(request, options={**access.values(), **request.options}).open(request.find(snapshot))
-        return ArrowRows.of(Rows(scan.schema, scan.read))
-
-    def _engine(self) -> LocalEngine:
-        return LocalEngine(self._build.scratch, self._build.access.threads)

@@ -33,12 +33,6 @@ GivenPlan = str | PathLike[str] | Mapping[str, Any]
 """The file of a plan, its text, or the JSON."""
 
 
-def plan_text(plan: GivenPlan) -> str:
-    """Return the path of a plan, or its text."""
-    text: str = PLAN.of_argument("plan", plan)
-    return text
-
-
 class SavepointMethods(StateWriter):
     """Methods of writers for operator state, splits of sources, state of sinks, and queries of Flink SQL."""
 
@@ -64,7 +58,7 @@ class SavepointMethods(StateWriter):
             As for :meth:`SavepointWriter.with_keyed_state`.
         """
         with self._build.change(uid, parallelism=parallelism) as draft:
-            add_list_state(draft, name, self._rows(df, VALUE), type, OPERATOR_LIST)
+            add_list_state(draft, name, self._engine.rows(df, VALUE), type, OPERATOR_LIST)
         return self
 
     def with_union_state(
@@ -75,7 +69,7 @@ class SavepointMethods(StateWriter):
         For parameters see :meth:`with_list_state`.
         """
         with self._build.change(uid, parallelism=parallelism) as draft:
-            add_list_state(draft, name, self._rows(df, VALUE), type, UNION_LIST)
+            add_list_state(draft, name, self._engine.rows(df, VALUE), type, UNION_LIST)
         return self
 
     def with_broadcast_state(
@@ -103,7 +97,7 @@ class SavepointMethods(StateWriter):
             Whether the job that restores the state is one of PyFlink; by default as the state in the source savepoint.
         """
         with self._build.change(uid, parallelism=parallelism) as draft:
-            add_broadcast_state(draft, name, self._rows(df, *NAMES), key_type, value_type, python=python)
+            add_broadcast_state(draft, name, self._engine.rows(df, *NAMES), key_type, value_type, python=python)
         return self
 
     def with_source_splits(self, uid: Uid, df: GivenRows, connector: str | None = None) -> Self:
@@ -126,7 +120,7 @@ class SavepointMethods(StateWriter):
             the source savepoint, so that rows of splits without a reader may be left out, but not changed.
         """
         with self._build.change(uid) as draft:
-            set_source_splits(draft, self._rows(df), connector)
+            set_source_splits(draft, self._engine.rows(df), connector)
         return self
 
     def with_sink_state(self, uid: Uid, df: GivenRows, connector: str | None = None, committer: Uid | None = None) -> Self:
@@ -148,7 +142,7 @@ class SavepointMethods(StateWriter):
         committer
             The operator of the committers, where its uid is not ``Sink Committer:`` and the uid of the sink.
         """
-        set_sink_state(self._build, uid, self._rows(df), connector, committer)
+        set_sink_state(self._build, uid, self._engine.rows(df), connector, committer)
         return self
 
     def bootstrap_query(
@@ -218,12 +212,12 @@ class SavepointMethods(StateWriter):
             assert left is not None
             assert right is not None
             with naming("left rows"):
-                left_rows = QueryRows.of(self._rows(left), history.left.rows)
+                left_rows = QueryRows.of(self._engine.rows(left), history.left.rows)
             with naming("right rows"):
-                right_rows = QueryRows.of(self._rows(right), history.right.rows)
+                right_rows = QueryRows.of(self._engine.rows(right), history.right.rows)
             return joined(history, left_rows.once(), right_rows.once()) if again else joined(history, left_rows, right_rows)
         assert df is not None
-        rows = QueryRows.of(self._rows(df), history.rows, history.time if isinstance(history, KeptRow) else None)
+        rows = QueryRows.of(self._engine.rows(df), history.rows, history.time if isinstance(history, KeptRow) else None)
         return new_states(history, rows.once() if again else rows)
 
     def _operator(self, plan: CompiledPlan, name: str) -> PlanOperator:
@@ -303,7 +297,7 @@ class SavepointMethods(StateWriter):
         access = replace(self._build.access, plan=None)  # it names other fields than the state
         options = {"metadata": state.old.has_ttl, "nanos": OPTIONS.nanos, "row_kind": OPTIONS.row_kind}
         request = StateRequest(self._recorded(state.operator), state.old.name, options=options)
-        rows = self._read(self._build.open_source(access), access, request)
+        rows = self._engine.read(self._build.open_source(access), access, request)
         return migrated_entries(state, rows)
 
     def check_query_migration(
@@ -345,4 +339,8 @@ class SavepointMethods(StateWriter):
 
     def _plan(self, plan: GivenPlan) -> CompiledPlan:
         """Return a compiled plan."""
-        return read_plan(plan_text(plan), self._build.access.storage())
+        text: str = PLAN.of_argument("plan", plan)  # its path, or its content
+        access = self._build.access
+        if not text.lstrip().startswith("{"):
+            access = self._engine.access_to(text, access)
+        return read_plan(text, access.storage())

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
 from os import PathLike
-from typing import Any, Self
+from typing import Self
 
-from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.state.descriptions import MAP, KeyedDescription
 from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.write.entry_encoder import KEY, KeyHash
-from state_processor.options.access import SnapshotAccess
 from state_processor.read.compatibility import check_compatibility
 from state_processor.read.scans import StateRequest
 from state_processor.read.snapshot_reader import SnapshotReader
@@ -34,37 +30,22 @@ from state_processor.write.plan.migration_report import MigrationReport
 from state_processor.write.plan.write_summary import WriteSummary
 from state_processor.write.rows.row_columns import METADATA, NAMES, KeyedRows
 from state_processor.write.rows.row_protocol import GivenRows, Rows
-from state_processor.write.tasks.engines import Engine
+from state_processor.write.tasks.engines import WriterEngine
 
 
-class StateWriter(ABC):
+class StateWriter:
     """Writer of a savepoint: what :class:`~state_processor.SavepointWriter` and ``sp.arrow.SavepointWriter`` have in common.
 
-    A subclass converts the rows that users give, and has an engine that runs the tasks.
+    It has the build of the savepoint, and an engine, which converts the rows that users give and runs the tasks.
     """
 
-    def __init__(self, build: SavepointBuild) -> None:
+    def __init__(self, build: SavepointBuild, engine: WriterEngine) -> None:
         self._build = build
+        self._engine = engine
 
     def __repr__(self) -> str:
         lines = [f"{draft.identifier}: {draft.changes.summary}" for draft in self._build.drafts if draft.changes.summary]
         return "\n  ".join([f"{type(self).__name__}(max_parallelism={self._build.max_parallelism})", *lines])
-
-    @abstractmethod
-    def _rows(self, source: Any, *columns: str) -> Rows:
-        """Return rows that a user gives, as the engine encodes them.
-
-        Parameters
-        ----------
-        source
-            The rows.
-        columns
-            Columns that they may have. Sessions of Spark that ignore case accept other spellings of these.
-        """
-
-    @abstractmethod
-    def _read(self, snapshot: Snapshot, access: SnapshotAccess, request: StateRequest) -> Rows:
-        """Return the rows of a keyed state of a snapshot."""
 
     def _stored_rows(self, draft: OperatorDraft, new: KeyedDescription, *, metadata: bool) -> Rows:
         """Return the rows of a state in the source of an operator, as reading gives them with ``flatten=False``.
@@ -73,19 +54,9 @@ class StateWriter(ABC):
         """
         snapshot, access, operator = self._build.reopened(draft)
         options = {"flatten": False, "metadata": metadata, "nanos": "string", "row_kind": True}
-        return self._read(snapshot, access, StateRequest(operator, new.name, schema={"value": whole_type(new)}, options=options))
-
-    @abstractmethod
-    def _engine(self) -> Engine:
-        """Return the engine that runs tasks."""
-
-    def _access(self, path: str | PathLike[str]) -> SnapshotAccess:
-        """Return the options of access to the directory of the new savepoint."""
-        return self._build.access
-
-    def _engine_errors(self) -> AbstractContextManager[None]:
-        """Return a context that raises errors of the engine as errors of this library."""
-        return nullcontext()
+        return self._engine.read(
+            snapshot, access, StateRequest(operator, new.name, schema={"value": whole_type(new)}, options=options)
+        )
 
     def with_keyed_state(
         self,
@@ -134,7 +105,7 @@ class StateWriter(ABC):
         """
         with self._build.change(uid, parallelism=parallelism) as draft:
             expected = (key, *METADATA, *(states or ()), *(columns or ()))
-            rows = KeyedRows(self._rows(df, *expected), key)
+            rows = KeyedRows(self._engine.rows(df, *expected), key)
             keyed_changes.add_keyed_states(draft, rows, key_type, states, key_hash=key_hash, columns=columns, python=python)
         return self
 
@@ -180,7 +151,7 @@ class StateWriter(ABC):
             other keys are not read, and not compared with it: reading the state refuses a type that they do not fit.
         """
         with self._build.change(uid, existing=True) as draft:
-            rows = KeyedRows(self._rows(df, key, state, *NAMES), key)
+            rows = KeyedRows(self._engine.rows(df, key, state, *NAMES), key)
             keyed_changes.update_keyed_state(draft, state, rows, types=types, infer_kryo=infer_kryo, python_type=python_type)
         return self
 
@@ -209,7 +180,7 @@ class StateWriter(ABC):
             The type of keys as the job declares it; it names the fields of rows, see ``types`` of :meth:`update_keyed_state`.
         """
         with self._build.change(uid, existing=True) as draft:
-            rows = self._rows(keys_df, key or KEY, state or KEY, *NAMES)
+            rows = self._engine.rows(keys_df, key or KEY, state or KEY, *NAMES)
             keyed_changes.delete_keys(draft, rows, state, key, key_type=key_type)
         return self
 
@@ -238,7 +209,7 @@ class StateWriter(ABC):
             As for :meth:`update_keyed_state`.
         """
         with self._build.change(uid, existing=True) as draft:
-            rows = KeyedRows(self._rows(df, key, state, *NAMES), key)
+            rows = KeyedRows(self._engine.rows(df, key, state, *NAMES), key)
             keyed_changes.delete_map_entries(draft, state, rows, types=types, python_type=python_type)
         return self
 
@@ -269,7 +240,7 @@ class StateWriter(ABC):
             The namespace's type: ``Types.TIME_WINDOW()`` for a column ``window``; by default timers don't have namespaces.
         """
         with self._build.change(uid, parallelism=parallelism) as draft:
-            keyed_changes.add_timers(draft, KeyedRows(self._rows(df, key, *NAMES), key), key_type, namespace)
+            keyed_changes.add_timers(draft, KeyedRows(self._engine.rows(df, key, *NAMES), key), key_type, namespace)
         return self
 
     def with_key_hash(self, uid: Uid, key_hash: KeyHash | HashRule) -> Self:
@@ -312,7 +283,7 @@ class StateWriter(ABC):
         if isinstance(other, SnapshotReader):
             snapshot, access = other._snapshot, other._access
         else:
-            access = replace(self._access(other), plan=None, uids=None, path_mapping={})
+            access = replace(self._engine.access_to(other, self._build.access), plan=None, uids=None, path_mapping={})
             snapshot = access.open(other)
         self._build.copy_operator(snapshot, access, uid, as_uid)
         return self
@@ -399,11 +370,11 @@ class StateWriter(ABC):
             expiry = ReadOptions(ttl=duration_ms(ttl), as_of=instant_ms(as_of))
             gone, lists = keyed_changes.expired_rows(draft, described, expiry)
             if described.kind == MAP:
-                keyed_changes.delete_map_entries(draft, state, KeyedRows(self._rows(gone)))
+                keyed_changes.delete_map_entries(draft, state, KeyedRows(self._engine.rows(gone)))
             else:
-                keyed_changes.delete_keys(draft, self._rows(gone), state, KEY)
+                keyed_changes.delete_keys(draft, self._engine.rows(gone), state, KEY)
             if lists.num_rows:
-                keyed_changes.update_keyed_state(draft, state, KeyedRows(self._rows(lists)))
+                keyed_changes.update_keyed_state(draft, state, KeyedRows(self._engine.rows(lists)))
         return self
 
     def with_ttl(self, uid: Uid, state: str, enabled: bool = True) -> Self:
@@ -447,7 +418,7 @@ class StateWriter(ABC):
         with self._build.change(uid, existing=True) as draft:
             described = keyed_changes.require_ttl(draft, state)
             rows = keyed_changes.touched_rows(draft, described, instant_ms(as_of))
-            keyed_changes.update_keyed_state(draft, state, KeyedRows(self._rows(rows)))
+            keyed_changes.update_keyed_state(draft, state, KeyedRows(self._engine.rows(rows)))
         return self
 
     def migrate(self, flink_version: str = "2.x", types: Mapping[Uid, TypesOfStates] | None = None) -> Self:
@@ -475,7 +446,7 @@ class StateWriter(ABC):
             declaration, null included; ``Types.KRYO`` for a part that stays with Kryo, as it does where type arguments are
             wildcards or have arguments themselves. ``{"orders": {"profile": {"tags": Types.LIST(Types.STRING())}}}``
         """
-        self._build.migrate(self._engine(), flink_version, types)
+        self._build.migrate(self._engine, flink_version, types)
         return self
 
     def migration_report(self) -> MigrationReport:
@@ -584,6 +555,6 @@ class StateWriter(ABC):
         """
         self._build.choose_format(format, backend, share_files=share_files)
         self._build.choose_checkpoint_id(checkpoint_id, allow_lower=allow_lower_checkpoint_id)
-        access = self._access(path)
-        with self._engine_errors():
-            return self._build.write_to(path, self._engine(), overwrite=overwrite, access=access)
+        access = self._engine.access_to(path, self._build.access)
+        with self._engine.errors():
+            return self._build.write_to(path, self._engine, overwrite=overwrite, access=access)

@@ -7,8 +7,10 @@ encodes rows, and parts of the source savepoint, to blobs. Pass 2 writes a file 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Protocol
 
 from state_processor.backends.write.staging import Staging
 from state_processor.write.tasks.passes import (
@@ -20,6 +22,12 @@ from state_processor.write.tasks.passes import (
     TableEncoding,
     WrittenFile,
 )
+
+if TYPE_CHECKING:
+    from state_processor.backends.metadata.snapshot import Snapshot
+    from state_processor.options.access import SnapshotAccess
+    from state_processor.read.scans import StateRequest
+    from state_processor.write.rows.row_protocol import Rows
 
 Written = dict[int, WrittenFile]
 """The files by subtask: of a task that ran more than once, one attempt."""
@@ -75,3 +83,22 @@ class Engine(Protocol):
 
     def cancel(self) -> None:
         """Stop the running tasks, for a process that ends."""
+
+
+class WriterEngine(Engine, Protocol):
+    """Engine of a writer: what writers with Spark and without it do differently."""
+
+    def rows(self, source: Any, *columns: str) -> Rows:
+        """Return rows that a user gives, as the engine encodes them.
+
+        ``columns``: columns that they may have. Sessions of Spark that ignore case accept other spellings of these.
+        """
+
+    def read(self, snapshot: Snapshot, access: SnapshotAccess, request: StateRequest) -> Rows:
+        """Return the rows of a keyed state of a snapshot."""
+
+    def access_to(self, path: str | PathLike[str], access: SnapshotAccess) -> SnapshotAccess:
+        """Return the options of access to a path, which may be in other storage than the source savepoint."""
+
+    def errors(self) -> AbstractContextManager[None]:
+        """Return a context that raises errors of the engine as errors of this library."""

@@ -6,17 +6,23 @@ import shutil
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from os import PathLike
 from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 
 from state_processor.backends.files.ordered_threads import chosen_threads
 from state_processor.backends.files.scratch import scratch_space
+from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.write.staging import Staging
 from state_processor.display.progress import progress, progress_of_rows
+from state_processor.options.access import SnapshotAccess
+from state_processor.read.rows import Rows
+from state_processor.read.scans import StateRequest
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 from state_processor.write.rows.arrow_rows import ArrowRows
@@ -80,6 +86,23 @@ class LocalEngine:
 
     def cancel(self) -> None:
         """Do nothing: threads see that the write is over."""
+
+    def rows(self, source: Any, *columns: str) -> ArrowRows:
+        """See :class:`~state_processor.write.tasks.engines.WriterEngine`."""
+        return ArrowRows.of(source)
+
+    def read(self, snapshot: Snapshot, access: SnapshotAccess, request: StateRequest) -> ArrowRows:
+        """See :class:`~state_processor.write.tasks.engines.WriterEngine`."""
+        scan = replace(request, options={**access.values(), **request.options}).open(request.find(snapshot))
+        return ArrowRows.of(Rows(scan.schema, scan.read))
+
+    def access_to(self, path: str | PathLike[str], access: SnapshotAccess) -> SnapshotAccess:
+        """Return the options of the source savepoint: there is no session with others."""
+        return access
+
+    def errors(self) -> AbstractContextManager[None]:
+        """Return a context that does nothing: this process raises errors of this library."""
+        return nullcontext()
 
     def write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
         """See :class:`~state_processor.write.tasks.engines.Engine`.
