@@ -26,11 +26,9 @@ if TYPE_CHECKING:
     from state_processor.serializers.core.pojo_entries import PojoField, register_pojo_class, register_primitive_fields
     from state_processor.serializers.core.self_written import register_value_class
     from state_processor.serializers.core.tuples import TupleSerializer, TupleSerializerSnapshot
-    from state_processor.serializers.flinkx.case_classes import register_case_class
     from state_processor.serializers.kryo.protobuf import register_protobuf
     from state_processor.serializers.kryo.serializer import KryoSerializer
     from state_processor.serializers.kryo.user_classes import register_kryo_class
-    from state_processor.serializers.protobuf.serializer import register_protobuf_serializer
     from state_processor.serializers.runtime.beam import register_coder
     from state_processor.serializers.table.operator_records import SortedMapSerializerSnapshot
     from state_processor.serializers.table.rowdata import RowDataSerializer
@@ -49,16 +47,19 @@ _HOMES: Final = {
     "StringValueSerializer": "core.basic",
     "TupleSerializer": "core.tuples",
     "TupleSerializerSnapshot": "core.tuples",
-    "register_case_class": "flinkx.case_classes",
     "register_coder": "runtime.beam",
     "register_kryo_class": "kryo.user_classes",
     "register_pojo_class": "core.pojo_entries",
     "register_primitive_fields": "core.pojo_entries",
     "register_protobuf": "kryo.protobuf",
-    "register_protobuf_serializer": "protobuf.serializer",
     "register_value_class": "core.self_written",
 }
 """Modules that few processes need."""
+_OF_PLUGINS: Final = {
+    "register_case_class": "flink_scala_api.case_classes",
+    "register_protobuf_serializer": "protobuf.sized_messages",
+}
+"""Functions of plug-ins, by the modules in ``state_processor.plugins``."""
 
 __all__ = [
     "CharSerializer",
@@ -102,6 +103,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    if name in _OF_PLUGINS:
+        return getattr(import_module(f"state_processor.plugins.{_OF_PLUGINS[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -67,6 +67,11 @@ class TypeSerializer(Codec):
     def as_remainder(self) -> TypeSerializer:
         return self
 
+    @property
+    def undescribed(self) -> tuple[str, str] | None:
+        """A class of the job that decides what values mean, and what the snapshot lacks; ``None`` if it lacks nothing."""
+        return None
+
     @abstractmethod
     def snapshot(self) -> TypeSerializerSnapshot:
         """Return the snapshot that Flink writes for this serializer."""

@@ -89,22 +89,19 @@ _FAMILIES: Final = (
     "runtime.scala",
     "table.operator_records",
     "table.python_rows",
-    "flinkx.case_classes",
-    "flinkx.choices",
-    "flinkx.collections",
-    "flinkx.values",
-    "protobuf.serializer",
-    "protobuf.statefun",
 )
-"""Modules with the snapshot classes of Flink, flink-scala-api, Stateful Functions and Apache Beam, common ones first."""
+"""Modules with the snapshot classes of Flink and Apache Beam, common ones first."""
 
 _PLUGINS: Final[dict[str, str | tuple[str, ...]]] = {
     "flink_agents": "org.apache.flink.agents.",
+    "flink_scala_api": "org.apache.flinkx.",
     "gelly": "org.apache.flink.graph.",
     "legacy_consumers": ("org.apache.flink.streaming.connectors.kafka.", "org.apache.flink.streaming.connectors.kinesis."),
+    "protobuf": "org.apache.flink.statefun.",
     "pulsar": "org.apache.flink.streaming.connectors.pulsar.",
 }
-"""Plug-ins and the packages of their classes: their module ``serializers`` has ``SNAPSHOTS``, or ``register`` for Kryo's."""
+"""Plug-ins and the packages of their classes: their module ``serializers`` has ``SNAPSHOTS`` with ``VERSIONS``, or ``register``
+for Kryo's."""
 
 _LOG: Final = getLogger("state_processor")
 _FAILED: Final[list[str]] = []
@@ -190,7 +187,10 @@ def _check(versions: FormatVersions | None, version: int, source: DataInput, off
 
 def _of_flink(class_name: str) -> SnapshotReader | None:
     """Return the reader of one of Flink's own classes, and import families until one has it."""
-    _FLINK.update(getattr(plugin_of(class_name), "SNAPSHOTS", {}))
+    plugin = plugin_of(class_name)
+    if hasattr(plugin, "SNAPSHOTS"):
+        SNAPSHOT_VERSIONS.update(plugin.VERSIONS)
+        _FLINK.update(plugin.SNAPSHOTS)
     families = iter(_FAMILIES if class_name in SNAPSHOT_VERSIONS else _SCALARS)
     while class_name not in _FLINK and (family := next(families, None)) is not None:
         import_module(f"state_processor.serializers.{family}")

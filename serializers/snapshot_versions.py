@@ -19,7 +19,6 @@ ADAPTER_VERSION: Final = 0x7A53C4F0
 
 _BEFORE_SNAPSHOTS: Final = "restore it with Flink 1.7 to 1.16, and take a new savepoint"
 FLINK: Final = "org.apache.flink."
-FLINKX: Final = "org.apache.flinkx.api.serializer."
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,6 @@ def _scala(home: str, first: str | None) -> Iterator[tuple[tuple[str, ...], _Lay
 _PRIMITIVES: Final = ("Boolean", "Byte", "Char", "Double", "Float", "Int", "Long", "Short")
 _COUNTED: Final = ("Boolean", "Char", "Double", "Float", "Int", "Long", "Short")
 _VALUES: Final = tuple(f"{p}Value" for p in _PRIMITIVES)
-_NUMBERED: Final = ("Byte", "Char", "Double", "Float", "Int", "Long", "Null", "Short", "String")
 
 _ROWS: Final[tuple[tuple[tuple[str, ...], _Layouts], ...]] = (
     (_of_serializers(_BASE, *(f"{t}Serializer" for t in (*_VALUES, "StringValue", "NullValue", "Void"))), _simple()),
@@ -194,66 +192,9 @@ _ROWS: Final[tuple[tuple[tuple[str, ...], _Layouts], ...]] = (
     ((f"{_SHARED_BUFFER}SharedBufferNodeSerializerSnapshotV2",), _composite("1.13", v1="1.13")),
     (("cep.nfa.NFAStateSerializerSnapshot",), _composite(v1="1.8", v2="1.16")),
     (("cep.nfa.NFA$MigratedNFASerializerSnapshot", "cep.nfa.SharedBuffer$SharedBufferSerializerSnapshot"), _composite(v2="1.8")),
-    # Pulsar before FLIP-27
-    (
-        _of_serializers("streaming.connectors.pulsar.internal.", "TopicSubscriptionSerializer", "MessageIdSerializer"),
-        _simple("1.9"),
-    ),
-    # Scala, Gelly
+    # Scala
     *_scala("api.scala.typeutils.", None),
     *_scala("table.api.typeutils.", "2.0"),
-    (_of_serializers("graph.types.valuearray.", *(f"{t}ValueArraySerializer" for t in _NUMBERED)), _simple()),
-    (
-        _of_serializers("graph.drivers.transform.", "LongValueWithProperHashCode$LongValueWithProperHashCodeSerializer"),
-        _simple(),
-    ),
-)
-
-
-# flink-scala-api. The release that first wrote a version is given where its notes name it.
-
-_SCALA_API: Final = "flink-scala-api"
-_BEFORE_VERSIONS: Final = "restore it with flink-scala-api 1.2.7, 1.2.8 or later 1.x, and take a new savepoint"
-_ORDERED: Final = ("Boolean", "Byte", "Char", "Short", "Int", "Long", "Float", "Double", "BigInt", "BigDecimal", "String")
-
-_FLINKX_ROWS: Final[tuple[tuple[tuple[str, ...], _Layouts], ...]] = (
-    (("ScalaCaseClassSerializerSnapshot",), ({3: ""}, {2: "", 3: ""})),
-    (("ScalaOptionSerializerSnapshot",), ({3: ""}, {2: ""})),
-    (("ScalaEitherSerializerSnapshot", "Scala3EnumSerializerSnapshot"), ({3: ""}, {1: ""})),
-    (_of_serializers("", "CoproductSerializer"), ({2: "1.2.7", 3: ""}, {3: ""})),
-    (("CollectionSerializerSnapshot", *_of_serializers("", "MapSerializer", "MappedSerializer")), ({2: "1.2.7"}, None)),
-    (("SortedCollectionSerializerSnapshot",), ({2: ""}, None)),
-    (
-        (
-            *(f"{kind}SerializerSnapshot" for kind in ("SortedMap", "MutableMap", "MutableSortedMap", "Scala3EnumValue")),
-            *_of_serializers("", "ScalaCaseObjectSerializer"),
-            *(f"{kind}OrderingSerializerSnapshot" for kind in ("Reverse", "Option")),
-        ),
-        ({1: ""}, None),
-    ),
-    (
-        (
-            *_of_serializers("", "UnitSerializer"),
-            *(f"{t}SerializerSnapshot" for t in ("Nothing", "Duration", "FiniteDuration")),
-            *(f"{t}SerializerSnapshot" for t in ("ZoneId", "ZoneOffset", "ZonedDateTime", "OffsetDateTime")),
-            *(f"{t}OrderingSerializerSnapshot" for t in ("Unit", "FloatIeee", "DoubleIeee")),
-            *(f"Default{t}OrderingSerializerSnapshot" for t in _ORDERED),
-        ),
-        ({3: ""}, None),
-    ),
-)
-
-
-# Stateful Functions
-
-_STATEFUN: Final = "Stateful Functions"
-_OF_STATEFUN: Final = "statefun.flink."
-_BEFORE_STATEFUN: Final = "restore it with that version of Stateful Functions, and take a new savepoint with a later one"
-
-_STATEFUN_ROWS: Final[tuple[tuple[tuple[str, ...], _Layouts], ...]] = (
-    (("common.protobuf.ProtobufTypeSerializerSnapshot",), ({1: "2.0"}, None)),
-    (("core.types.remote.RemoteValueSerializerSnapshot",), ({1: "3.0"}, None)),
-    (("core.message.MessageTypeSerializer$Snapshot",), ({1: "2.0", 2: ""}, None)),
 )
 
 
@@ -269,36 +210,31 @@ _BEAM_ROWS: Final[tuple[tuple[str, _Layouts], ...]] = (
 )
 
 
-def _versions(
+def declared_versions(
     name: str,
     versions: Mapping[int, str],
-    outer: Mapping[int, str] | None,
+    outer: Mapping[int, str] | None = None,
     writer: str = FLINK_WRITER,
     advice: str = _BEFORE_SNAPSHOTS,
 ) -> SnapshotVersions:
+    """Return the versions of a snapshot class and of its outer part, each with the first release that wrote it.
+
+    ``writer``: the project of these releases. ``advice``: what to do with a version that is not known.
+    """
     around = None if outer is None else FormatVersions(f"{name}, outer part", outer, advice, writer)
     return SnapshotVersions(FormatVersions(name, versions, advice, writer), around)
 
 
 SNAPSHOT_VERSIONS: Final[dict[str, SnapshotVersions]] = {
-    **{f"{FLINK}{name}": _versions(f"{FLINK}{name}", *versions) for names, versions in _ROWS for name in names},
+    **{f"{FLINK}{name}": declared_versions(f"{FLINK}{name}", *versions) for names, versions in _ROWS for name in names},
     **{
-        f"{FLINKX}{name}": _versions(f"{FLINKX}{name}", *versions, _SCALA_API, _BEFORE_VERSIONS)
-        for names, versions in _FLINKX_ROWS
-        for name in names
-    },
-    **{
-        f"{FLINK}{_OF_STATEFUN}{name}": _versions(f"{FLINK}{_OF_STATEFUN}{name}", *versions, _STATEFUN, _BEFORE_STATEFUN)
-        for names, versions in _STATEFUN_ROWS
-        for name in names
-    },
-    **{
-        f"{_BEAM_TYPES}{name}": _versions(f"{_BEAM_TYPES}{name}", *versions, _BEAM, _BEFORE_BEAM) for name, versions in _BEAM_ROWS
+        f"{_BEAM_TYPES}{name}": declared_versions(f"{_BEAM_TYPES}{name}", *versions, _BEAM, _BEFORE_BEAM)
+        for name, versions in _BEAM_ROWS
     },
 }
-"""The supported versions of each snapshot class, by its name. Those of scalar types are added with the types."""
+"""The supported versions of each snapshot class, by its name. Those of scalar types and plug-ins are added with these."""
 
 
 def declare_simple(class_name: str, since: str) -> None:
     """Add the snapshot class of a serializer without configuration, and the first Flink that wrote it."""
-    SNAPSHOT_VERSIONS[class_name] = _versions(class_name, *_simple(since))
+    SNAPSHOT_VERSIONS[class_name] = declared_versions(class_name, *_simple(since))

@@ -34,14 +34,6 @@ class SnapshotReader(Protocol):
         """Read the snapshot whose payload begins at ``source``."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaseClass:
-    """What a snapshot of a case class does not tell."""
-
-    names: tuple[str, ...] | None = None  # the names of its fields
-    counted: bool | None = None  # whether the number of fields is written before them; ``None`` for the default
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Registrations:
     """Descriptions by Java class name."""
@@ -54,17 +46,18 @@ class Registrations:
     primitive_fields: Mapping[str, frozenset[str]] = field(default_factory=dict)
     connectors: Mapping[str, Any] = field(default_factory=dict)  # connectors of sources and sinks, by kind and name
     value_classes: Mapping[str, Any] = field(default_factory=dict)  # serializers of classes that write themselves
-    case_classes: Mapping[str, CaseClass] = field(default_factory=dict)  # names and form of case classes of flink-scala-api
+    # what snapshots do not tell of classes of plug-ins, by a name for this kind of description and by class
+    descriptions: Mapping[tuple[str, str], Any] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return any(self.content)
 
     @property
-    def content(self) -> tuple[Mapping[str, Any], ...]:
+    def content(self) -> tuple[Mapping[Any, Any], ...]:
         """All entries, for the comparison of registrations."""
         return (
             *(self.snapshots, self.kryo_classes, self.pojo_subclasses),
-            *(self.primitive_fields, self.connectors, self.value_classes, self.case_classes),
+            *(self.primitive_fields, self.connectors, self.value_classes, self.descriptions),
         )
 
     def with_snapshot(self, class_name: str, reader: SnapshotReader) -> Registrations:
@@ -99,9 +92,9 @@ class Registrations:
         """Return a copy with a class that writes itself."""
         return replace(self, value_classes=_with(self.value_classes, class_name, serializer))
 
-    def with_case_class(self, class_name: str, described: CaseClass) -> Registrations:
-        """Return a copy with a case class of flink-scala-api."""
-        return replace(self, case_classes=_with(self.case_classes, class_name, described))
+    def with_description(self, kind: str, class_name: str, content: Any) -> Registrations:
+        """Return a copy with a description of a class."""
+        return replace(self, descriptions=_with(self.descriptions, (kind, class_name), content))
 
     def updated(self, newer: Registrations) -> Registrations:
         """Return a copy with the entries of ``newer``; these take precedence."""
@@ -116,7 +109,7 @@ class Registrations:
             {**self.primitive_fields, **newer.primitive_fields},
             {**self.connectors, **newer.connectors},
             {**self.value_classes, **newer.value_classes},
-            {**self.case_classes, **newer.case_classes},
+            {**self.descriptions, **newer.descriptions},
         )
 
 
@@ -165,6 +158,20 @@ def register(change: Callable[[Registrations], Registrations]) -> None:
         return
     with _LOCK:
         _PROCESS.users = change(_PROCESS.users)
+
+
+def register_description(kind: str, class_name: str, content: Any) -> None:
+    """Register what the snapshots of a class do not tell.
+
+    ``kind``: a name for this kind of description, such as ``case class``. ``content``: a value that can be pickled; Spark's
+    tasks get it.
+    """
+    register(lambda registered: registered.with_description(kind, class_name, content))
+
+
+def description(kind: str, class_name: str) -> Any:
+    """Return what :func:`register_description` registered for a class, or ``None``."""
+    return current_registrations().descriptions.get((kind, class_name))
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from state_processor.backends.read.state_listing import operator_states
 from state_processor.serializers import registry
 from tests import corpus
 from tests.archives import unpacked
+from tests.serializers.harness import snapshot_versions
 
 FLINK = "org.apache.flink."
 CORE = f"{FLINK}api.common.typeutils."
@@ -81,9 +82,8 @@ def bytes_of_fixtures() -> bytes:
 def test_every_serializer_has_a_case() -> None:
     for family in registry._FAMILIES:
         import_module(f"state_processor.serializers.{family}")
-    plugins = [import_module(f"state_processor.plugins.{plugin}.serializers") for plugin in registry._PLUGINS]
-    snapshots = [*registry._FLINK, *(name for plugin in plugins for name in getattr(plugin, "SNAPSHOTS", ()))]
-    names = {n for n in snapshots if n.startswith("org.apache.flink.")}
+    snapshot_versions()
+    names = {n for n in registry._FLINK if n.startswith("org.apache.flink.")}
     written = bytes_of_fixtures()
     without = {n for n in names if n.encode() not in written}
     assert sorted(n for n in without if reason_of(n) is None) == []

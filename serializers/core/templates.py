@@ -93,10 +93,18 @@ class NestedSnapshot(CompositeTypeSerializerSnapshot):
         return self.serializer_class(*nested).written_by(self.class_name, self.outer_version)
 
 
+def nested_snapshots(*serializers: type[NestedSerializer]) -> dict[str, type[NestedSnapshot]]:
+    """Return the snapshot classes of classes of :class:`NestedSerializer`, by the names of these classes in Java."""
+    return {serializer.snapshot_class: _nested_snapshot(serializer) for serializer in serializers}
+
+
+def _nested_snapshot(serializer: type[NestedSerializer]) -> type[NestedSnapshot]:
+    return type("NestedSnapshot", (NestedSnapshot,), {"serializer_class": serializer})
+
+
 def register_nested(serializer: type[NestedSerializer], *other_names: str) -> None:
     """Register the snapshot class of a :class:`NestedSerializer`, and its earlier names."""
-    snapshot: type[NestedSnapshot] = type("NestedSnapshot", (NestedSnapshot,), {"serializer_class": serializer})
-    provide_snapshots((serializer.snapshot_class, *other_names), snapshot)
+    provide_snapshots((serializer.snapshot_class, *other_names), _nested_snapshot(serializer))
 
 
 class FieldsCodec(Codec):

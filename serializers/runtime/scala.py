@@ -152,6 +152,13 @@ def _tuple(*parts: Any) -> tuple[Any, ...]:
     return parts
 
 
+def fields_without_names(case_class: str) -> tuple[str, str] | None:
+    """Return :attr:`~.TypeSerializer.undescribed` of a case class; a tuple of Scala has no names to describe."""
+    if case_class.startswith("scala.Tuple"):
+        return None
+    return case_class, f"the snapshot has the fields of {case_class} without their names"
+
+
 class CaseClassSerializer(DelegatingSerializer):
     """A case class, including Scala's tuples: the fields one after the other (Flink: ``ScalaCaseClassSerializer``).
 
@@ -173,6 +180,10 @@ class CaseClassSerializer(DelegatingSerializer):
 
     def __str__(self) -> str:
         return f"CASE_CLASS<{self.case_class}({fields_text(self.fields)})>"
+
+    @property
+    def undescribed(self) -> tuple[str, str] | None:
+        return fields_without_names(self.case_class)
 
     @property
     def child_names(self) -> Sequence[str]:

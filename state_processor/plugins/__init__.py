@@ -1,6 +1,6 @@
 """Plug-ins: sources, sinks and serializers that stand on the interface for extensions alone.
 
-A plug-in imports :mod:`state_processor.connectors`, :mod:`state_processor.serializers` and :mod:`state_processor.errors`, as
-the package of a user does. ``connectors.py`` has its ``CONNECTORS``, ``serializers.py`` its ``SNAPSHOTS`` and ``register``; the
-registries load them when they are needed.
+A plug-in imports :mod:`state_processor.connectors`, :mod:`state_processor.serializers`,
+:mod:`state_processor.serializers.extension` and :mod:`state_processor.errors`, as the package of a user does. ``connectors.py``
+has its ``CONNECTORS``, ``serializers.py`` its ``SNAPSHOTS`` and ``register``; the registries load them when they are needed.
 """

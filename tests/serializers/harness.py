@@ -13,7 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from state_processor.serializers import DataInput, DecodeOptions, TypeSerializer, TypeSerializerSnapshot, read_serializer_snapshot
+from state_processor.serializers import (
+    DataInput,
+    DecodeOptions,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+    read_serializer_snapshot,
+    registry,
+)
 from state_processor.serializers.avro.scalars import AvroType
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, SimpleSerializer
 from state_processor.serializers.codec import Codec
@@ -24,6 +31,7 @@ from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kernel.interpreter import interpreter
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.snapshot_versions import SNAPSHOT_VERSIONS, SnapshotVersions
 from state_processor.serializers.traversal import walk
 from tests.archives import unpacked
 from tests.corpus import CORPUS
@@ -33,6 +41,13 @@ OFFICIAL = CORPUS / "official" / "serializers"
 PLAIN = DecodeOptions()
 PROXY_VERSION = bytes.fromhex("00000002")
 """What Flink's tests write before the versioned snapshot (``TypeSerializerSnapshotSerializationUtil``)."""
+
+
+def snapshot_versions() -> Mapping[str, SnapshotVersions]:
+    """Return the versions of all snapshot classes, with those of plug-ins."""
+    for packages in registry._PLUGINS.values():
+        registry._of_flink(packages if isinstance(packages, str) else packages[0])
+    return SNAPSHOT_VERSIONS
 
 
 def decode_with_kernel(serializer: Codec, payloads: Sequence[bytes], options: DecodeOptions = PLAIN) -> list[Any]:

@@ -27,10 +27,12 @@ from state_processor.serializers.errors import OptionError, UnknownSerializerErr
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import provide_snapshots
-from state_processor.serializers.snapshot_versions import FLINK, SNAPSHOT_VERSIONS
+from state_processor.serializers.snapshot_versions import FLINK
+from tests.serializers.harness import snapshot_versions
 
+VERSIONS = snapshot_versions()
 LONG = NumberSerializer("LONG")
-COMPOSITES = sorted(name for name, known in SNAPSHOT_VERSIONS.items() if known.outer is not None and 3 in known.own.since)
+COMPOSITES = sorted(name for name, known in VERSIONS.items() if known.outer is not None and 3 in known.own.since)
 ROW = f"{FLINK}table.runtime.typeutils.RowDataSerializer$RowDataSerializerSnapshot"
 TUPLE = f"{FLINK}api.java.typeutils.runtime.TupleSerializerSnapshot"
 
@@ -54,13 +56,13 @@ def own_classes() -> Iterator[None]:
 
 
 def test_scalar_types_have_versions() -> None:
-    assert SNAPSHOT_VERSIONS[SCALARS["LOCAL_DATE"].serializer.snapshot_class].own.since == {3: "1.9"}
-    assert SNAPSHOT_VERSIONS[SCALARS["LONG"].serializer.snapshot_class].own.since == {2: "1.7", 3: "1.8"}
+    assert VERSIONS[SCALARS["LOCAL_DATE"].serializer.snapshot_class].own.since == {3: "1.9"}
+    assert VERSIONS[SCALARS["LONG"].serializer.snapshot_class].own.since == {2: "1.7", 3: "1.8"}
 
 
-@pytest.mark.parametrize("class_name", sorted(SNAPSHOT_VERSIONS))
+@pytest.mark.parametrize("class_name", sorted(VERSIONS))
 def test_another_version_is_refused(class_name: str) -> None:
-    known = SNAPSHOT_VERSIONS[class_name].own.since
+    known = VERSIONS[class_name].own.since
     for version in {min(known) - 1, max(known) + 1, *range(min(known), min(max(known), 9))} - known.keys():
         with pytest.raises(UnknownSerializerError) as refused:
             _read(_framed(class_name, version))
@@ -70,7 +72,7 @@ def test_another_version_is_refused(class_name: str) -> None:
 
 @pytest.mark.parametrize("class_name", COMPOSITES)
 def test_another_outer_version_is_refused(class_name: str) -> None:
-    outer = SNAPSHOT_VERSIONS[class_name].outer
+    outer = VERSIONS[class_name].outer
     assert outer is not None
     version = max(outer.since) + 1
     with pytest.raises(UnknownSerializerError, match=rf"version {version} of .*, outer part is not known, only "):

@@ -29,8 +29,7 @@ OURS = (
     *(
         ".kryo.serializer",
         ".serializers.avro",
-        ".flinkx",
-        ".protobuf",
+        ".plugins",
         ".kernel.encode.loop",
         ".evolution.resolution",
         ".table.rowdata",

@@ -17,7 +17,8 @@ from state_processor.backends.state.state_headers import KEYED_STATE, OPERATOR_S
 from state_processor.serializers.base import NESTED_SNAPSHOTS
 from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.format_versions import NEWEST_FLINK, FormatVersions
-from state_processor.serializers.snapshot_versions import ADAPTER_VERSION, FLINK, SNAPSHOT_VERSIONS
+from state_processor.serializers.snapshot_versions import ADAPTER_VERSION, FLINK
+from tests.serializers.harness import snapshot_versions
 
 STRUCTURES = (
     METADATA,
@@ -58,13 +59,14 @@ composite snapshots, where both versions are the same.
 
 
 def page() -> str:
-    assert all(scalar.serializer.snapshot_class in SNAPSHOT_VERSIONS for scalar in SCALARS.values())
+    versions = snapshot_versions()
+    assert all(scalar.serializer.snapshot_class in versions for scalar in SCALARS.values())
     structures = table(("structure", "versions"), ((f"{s.what}", s.listed) for s in STRUCTURES))
     classes = table(
         ("class", "versions", "outer versions"),
         (
             (f"`{name.removeprefix(FLINK)}`", shown(known.own), shown(known.outer) if known.outer else "")
-            for name, known in sorted(SNAPSHOT_VERSIONS.items())
+            for name, known in sorted(versions.items())
         ),
     )
     return "\n".join([INTRODUCTION, f"## Structures\n\n{structures}", SNAPSHOTS, classes])

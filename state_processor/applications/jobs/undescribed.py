@@ -19,12 +19,9 @@ from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.self_written import SelfWrittenSerializer, UserCodeSerializer
 from state_processor.serializers.core.unread import OpaqueSerializer, UnreadSerializer
 from state_processor.serializers.evolution.releases import is_described_by_kryo
-from state_processor.serializers.flinkx import case_classes as flinkx
 from state_processor.serializers.foreign_errors import is_foreign
 from state_processor.serializers.kryo import layouts
 from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.protobuf.serializer import ProtobufSerializer
-from state_processor.serializers.runtime import scala
 from state_processor.serializers.runtime.cep import NFAStateSerializer
 from state_processor.serializers.runtime.wrapping import JavaSerializer
 from state_processor.serializers.table.rowdata import BinaryDataSerializer
@@ -59,8 +56,11 @@ def undescribed_parts(serializer: TypeSerializer, *, is_key: bool) -> Iterator[U
 
 
 def _of_part(part: TypeSerializer) -> Iterator[Undescribed]:
-    yield from _without_names(part)
+    if part.undescribed is not None:
+        yield Undescribed(*part.undescribed)
     match part:
+        case RowSerializer() if len(part.fields) > 1:
+            yield Undescribed(OPERATOR, f"the snapshot has the fields of {part} without their names")
         case KryoSerializer():
             if not is_described_by_kryo(part):
                 yield Undescribed(part.type_class, _kryo_reason(part.type_class), is_kryo=True)
@@ -68,8 +68,6 @@ def _of_part(part: TypeSerializer) -> Iterator[Undescribed]:
             yield Undescribed(part.type_class, f"{part.type_class} writes itself, by a method of the class")
         case JavaSerializer():
             yield Undescribed(OPERATOR, "values are objects in Java serialization: their classes and serialVersionUID decide")
-        case ProtobufSerializer():
-            yield Undescribed(str(part), f"the generated class of {part} decides")
         case NFAStateSerializer():
             yield Undescribed(OPERATOR, "partial matches name the stages of the pattern, and the job's description does not")
         case BinaryDataSerializer():
@@ -86,15 +84,6 @@ def _kryo_reason(name: str) -> str:
     if name.startswith(("java.", "[")) or layouts.is_collection(name) or layouts.is_map(name):
         return f"values of KRYO<{name}> may contain objects of any class, whose fields have no names in Kryo's format"
     return f"Kryo's format has neither the fields nor the implementations of {name}"
-
-
-def _without_names(part: TypeSerializer) -> Iterator[Undescribed]:
-    """Yield a type whose fields lack names in a snapshot, so that fields of one type can change places."""
-    if isinstance(part, (scala.CaseClassSerializer, flinkx.CaseClassSerializer)):
-        if not part.case_class.startswith("scala.Tuple"):
-            yield Undescribed(part.case_class, f"the snapshot has the fields of {part.case_class} without their names")
-    elif isinstance(part, RowSerializer) and len(part.fields) > 1:
-        yield Undescribed(OPERATOR, f"the snapshot has the fields of {part} without their names")
 
 
 def moved_fields(written: TypeSerializer, required: TypeSerializer) -> Iterator[Undescribed]:

@@ -18,6 +18,7 @@ from state_processor.serializers import (
     StringValueSerializer,
     simple_snapshots,
 )
+from state_processor.serializers.extension import declared_versions
 
 _PACKAGE: Final = "org.apache.flink.graph.types.valuearray."
 _PROPER_HASH: Final = (
@@ -109,3 +110,4 @@ SNAPSHOTS: Final = simple_snapshots(
     NullValueArraySerializer(),
     LongValueWithProperHashCodeSerializer(),
 )
+VERSIONS: Final = {name: declared_versions(name, {2: "1.7", 3: "1.8"}) for name in SNAPSHOTS}

@@ -20,6 +20,7 @@ from state_processor.connectors.java import (
     write_java_object,
 )
 from state_processor.serializers import DataInput, DataOutput, DecodeOptions, SimpleSerializer, simple_snapshots
+from state_processor.serializers.extension import declared_versions
 
 _PACKAGE: Final = "org.apache.flink.streaming.connectors.pulsar.internal."
 _RANGE: Final = f"{_PACKAGE}SerializableRange"
@@ -147,3 +148,4 @@ def signed(value: int) -> int:
 
 
 SNAPSHOTS: Final = simple_snapshots(TopicSubscriptionSerializer(), MessageIdSerializer())
+VERSIONS: Final = {name: declared_versions(name, {3: "1.9"}) for name in SNAPSHOTS}

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from state_processor.plugins.flink_scala_api.values import UuidSerializer
 from state_processor.serializers import DecodeOptions, TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.fixed_width import FixedWidthSerializer, big_endian, characters, text
 from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, UnsupportedFormatError
-from state_processor.serializers.flinkx.values import UuidSerializer
 from state_processor.serializers.java.hashing import EncodedValues, Hashes, fold_long, signed
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.encode.encoder import encode_column

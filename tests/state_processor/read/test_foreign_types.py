@@ -10,7 +10,7 @@ import pytest
 import state_processor as sp
 from state_processor.errors import InvalidRowError
 from state_processor.serializers import TypeSerializer, read_serializer_snapshot, register_case_class
-from tests.serializers.flinkx.test_specimens import COLUMNS, SPECIMENS
+from tests.state_processor.plugins.flink_scala_api.test_specimens import COLUMNS, SPECIMENS
 
 EVENT, CLICK = "com.acme.Purchase", "click"
 

@@ -2,44 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from state_processor.serializers.base import (
-    CompositeTypeSerializerSnapshot,
-    LeafSerializer,
-    SimpleSerializer,
-    TypeSerializer,
-    TypeSerializerSnapshot,
-    register_simple,
-)
-from state_processor.serializers.codec import VARIABLE, Codec
-from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.core.tuples import FieldsSerializer, fields_text
-from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.doors import registering
-from state_processor.serializers.errors import InvalidRowError
-from state_processor.serializers.flinkx.parts import (
+from state_processor.errors import InvalidRowError
+from state_processor.plugins.flink_scala_api.parts import (
     NULL_MARKER,
     SERIALIZERS,
     PartsSnapshot,
+    parts_snapshot,
     prefixed_hash,
-    register_parts,
     simple_name,
 )
-from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel.columns import DISCARD
-from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.paths import field_names
-from state_processor.serializers.registry import provide_snapshots
-from state_processor.serializers.user_registrations import CaseClass, current_registrations, register
+from state_processor.serializers import (
+    CompositeTypeSerializerSnapshot,
+    DataInput,
+    DataOutput,
+    DecodeOptions,
+    SchemaCompatibility,
+    SimpleSerializer,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+    simple_snapshots,
+)
+from state_processor.serializers.extension import (
+    DISCARD,
+    VARIABLE,
+    Codec,
+    FieldsSerializer,
+    LeafSerializer,
+    Op,
+    description,
+    field_names,
+    fields_text,
+    fields_without_names,
+    register_description,
+    registering,
+)
 
 if TYPE_CHECKING:
-    from state_processor.serializers.kernel.columns import Column
-    from state_processor.serializers.kernel.decode.program import DecodeBuilder
-    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+    from state_processor.serializers.extension import Column, DecodeBuilder, EncodeBuilder
 
 CASE_CLASS_SNAPSHOT: Final = f"{SERIALIZERS}ScalaCaseClassSerializerSnapshot"
 CASE_OBJECT_SNAPSHOT: Final = f"{SERIALIZERS}ScalaCaseObjectSerializer$ScalaCaseObjectSerializerSnapshot"
@@ -48,6 +53,14 @@ UNIT_SNAPSHOT: Final = f"{SERIALIZERS}UnitSerializer$UnitSerializerSnapshot"
 
 _FORMER_NULL: Final = -1
 _NO_BYTE: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class CaseClass:
+    """What a snapshot of a case class does not tell."""
+
+    names: tuple[str, ...] | None = None  # the names of its fields
+    counted: bool | None = None  # whether the number of fields is written before them; ``None`` for the default
 
 
 def register_case_class(class_name: str, fields: Sequence[str] | None = None, *, field_count: bool | None = None) -> None:
@@ -64,7 +77,7 @@ def register_case_class(class_name: str, fields: Sequence[str] | None = None, *,
         the job's environment has ``DISABLE_CASE_CLASS_ARITY_USAGE``.
     """
     names = None if fields is None else tuple(fields)
-    register(lambda registered: registered.with_case_class(class_name, CaseClass(names, field_count)))
+    register_description("case class", class_name, CaseClass(names, field_count))
 
 
 def declared_length(serializer: Codec) -> int:
@@ -102,6 +115,10 @@ class CaseClassSerializer(FieldsSerializer):
 
     def __str__(self) -> str:
         return f"CASE_CLASS<{self.case_class}({fields_text(self.fields)})>"
+
+    @property
+    def undescribed(self) -> tuple[str, str] | None:
+        return fields_without_names(self.case_class)
 
     @property
     def field_names(self) -> tuple[str, ...]:
@@ -280,7 +297,7 @@ class CaseClassSerializerSnapshot(CompositeTypeSerializerSnapshot):
     @property
     def _described(self) -> CaseClass:
         """What users have told about the class."""
-        registered = current_registrations().case_classes.get(self.case_class, CaseClass())
+        registered: CaseClass = description("case class", self.case_class) or CaseClass()
         if registered.names is not None and len(registered.names) != len(self.nested):
             raise InvalidRowError(
                 f"{self.case_class} was registered with the fields ({', '.join(registered.names)}); its serializer snapshot has "
@@ -377,8 +394,11 @@ def _constant(snapshot: PartsSnapshot) -> TypeSerializer:
 
 
 _SNAPSHOTS: Final = {
-    CASE_OBJECT_SNAPSHOT: register_parts((CASE_OBJECT_SNAPSHOT,), _constant, 1, names=1),
-    ENUM_VALUE_SNAPSHOT: register_parts((ENUM_VALUE_SNAPSHOT,), _constant, 1, names=2),
+    CASE_OBJECT_SNAPSHOT: parts_snapshot(_constant, 1, names=1),
+    ENUM_VALUE_SNAPSHOT: parts_snapshot(_constant, 1, names=2),
 }
-provide_snapshots((CASE_CLASS_SNAPSHOT,), CaseClassSerializerSnapshot)
-register_simple(UnitSerializer())
+SNAPSHOTS: Final[Mapping[str, type[TypeSerializerSnapshot]]] = {
+    CASE_CLASS_SNAPSHOT: CaseClassSerializerSnapshot,
+    **_SNAPSHOTS,
+    **simple_snapshots(UnitSerializer()),
+}

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from state_processor.serializers.base import SimpleSerializer, TypeSerializer, TypeSerializerSnapshot, register_simple
-from state_processor.serializers.codec import Codec
-from state_processor.serializers.core.collections import ListCodec, MapCodec
-from state_processor.serializers.core.templates import DelegatingSerializer
-from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.doors import registering
-from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.flinkx.parts import SERIALIZERS, NullMarked, PartsSnapshot, register_parts
-from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel.encode.distinct_keys import distinct_values
-from state_processor.serializers.paths import ELEMENT, KEY, VALUE
+from state_processor.errors import UnsupportedFormatError
+from state_processor.plugins.flink_scala_api.parts import SERIALIZERS, NullMarked, PartsSnapshot, parts_snapshot
+from state_processor.serializers import (
+    DataInput,
+    DataOutput,
+    DecodeOptions,
+    SimpleSerializer,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+    simple_snapshots,
+)
+from state_processor.serializers.extension import (
+    ELEMENT,
+    KEY,
+    VALUE,
+    Codec,
+    DelegatingSerializer,
+    ListCodec,
+    MapCodec,
+    distinct_values,
+    registering,
+)
 
 if TYPE_CHECKING:
-    from state_processor.serializers.kernel.columns import Column
-    from state_processor.serializers.kernel.decode.program import DecodeBuilder
-    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+    from state_processor.serializers.extension import Column, DecodeBuilder, EncodeBuilder
 
 COLLECTION_SNAPSHOT: Final = f"{SERIALIZERS}CollectionSerializerSnapshot"
 SORTED_COLLECTION_SNAPSHOT: Final = f"{SERIALIZERS}SortedCollectionSerializerSnapshot"
@@ -238,16 +247,19 @@ def _without_bytes(ordering: TypeSerializer) -> TypeSerializer:
     return ordering
 
 
-_COLLECTION: Final = register_parts((COLLECTION_SNAPSHOT,), _collection, 2, names=2, nested=(ELEMENT,), decisive=(0,))
-_SORTED_COLLECTION: Final = register_parts(
-    (SORTED_COLLECTION_SNAPSHOT,), _collection, 2, names=2, nested=(ELEMENT, "ordering"), decisive=(0,)
-)
-_SORTED_MAP: Final = register_parts(SORTED_MAP_SNAPSHOTS, _map, 1, nested=(KEY, VALUE, "ordering"))
+_COLLECTION: Final = parts_snapshot(_collection, 2, names=2, nested=(ELEMENT,), decisive=(0,))
+_SORTED_COLLECTION: Final = parts_snapshot(_collection, 2, names=2, nested=(ELEMENT, "ordering"), decisive=(0,))
+_SORTED_MAP: Final = parts_snapshot(_map, 1, nested=(KEY, VALUE, "ordering"))
 _MAPS: Final = {
-    MAP_SNAPSHOT: register_parts((MAP_SNAPSHOT,), _map, 2, nested=(KEY, VALUE)),
-    MUTABLE_MAP_SNAPSHOT: register_parts((MUTABLE_MAP_SNAPSHOT,), _map, 1, nested=(KEY, VALUE)),
+    MAP_SNAPSHOT: parts_snapshot(_map, 2, nested=(KEY, VALUE)),
+    MUTABLE_MAP_SNAPSHOT: parts_snapshot(_map, 1, nested=(KEY, VALUE)),
     **dict.fromkeys(SORTED_MAP_SNAPSHOTS, _SORTED_MAP),
 }
-_WRAPPED_ORDERING: Final = register_parts(tuple(WRAPPED_ORDERINGS), _wrapped_ordering, 1, nested=("",))
-for _snapshot, _name in ORDERINGS.items():
-    register_simple(OrderingSerializer(_name, _snapshot))
+_WRAPPED_ORDERING: Final = parts_snapshot(_wrapped_ordering, 1, nested=("",))
+SNAPSHOTS: Final[Mapping[str, type[TypeSerializerSnapshot]]] = {
+    COLLECTION_SNAPSHOT: _COLLECTION,
+    SORTED_COLLECTION_SNAPSHOT: _SORTED_COLLECTION,
+    **_MAPS,
+    **dict.fromkeys(WRAPPED_ORDERINGS, _WRAPPED_ORDERING),
+    **simple_snapshots(*(OrderingSerializer(name, snapshot) for snapshot, name in ORDERINGS.items())),
+}

@@ -9,14 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_processor.serializers import DecodeOptions, TypeSerializer, read_serializer_snapshot, register_case_class
-from state_processor.serializers.compatibility import Verdict
-from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.core.nullable import NullableSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, StateProcessorError, UnsupportedFormatError
-from state_processor.serializers.flinkx.case_classes import ENUM_VALUE_SNAPSHOT, CaseClassSerializer, ConstantSerializer
-from state_processor.serializers.flinkx.choices import COPRODUCT_SNAPSHOT, ENUM_SNAPSHOT, ChosenValue, CoproductSerializer
-from state_processor.serializers.flinkx.collections import (
+from state_processor.plugins.flink_scala_api.case_classes import ENUM_VALUE_SNAPSHOT, CaseClassSerializer, ConstantSerializer
+from state_processor.plugins.flink_scala_api.choices import COPRODUCT_SNAPSHOT, ENUM_SNAPSHOT, ChosenValue, CoproductSerializer
+from state_processor.plugins.flink_scala_api.collections import (
     COLLECTION_SNAPSHOT,
     MAP_SNAPSHOT,
     SORTED_MAP_SNAPSHOTS,
@@ -25,8 +20,18 @@ from state_processor.serializers.flinkx.collections import (
     ScalaMapSerializer,
     WrappedOrderingSerializer,
 )
-from state_processor.serializers.flinkx.parts import SERIALIZERS
-from state_processor.serializers.flinkx.values import DurationSerializer, FlinkxOptionSerializer, MappedSerializer, UuidSerializer
+from state_processor.plugins.flink_scala_api.parts import SERIALIZERS
+from state_processor.plugins.flink_scala_api.values import (
+    DurationSerializer,
+    FlinkxOptionSerializer,
+    MappedSerializer,
+    UuidSerializer,
+)
+from state_processor.serializers import DecodeOptions, TypeSerializer, read_serializer_snapshot, register_case_class
+from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
+from state_processor.serializers.core.nullable import NullableSerializer
+from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataOutput
 from tests.serializers.harness import check_codec, check_payloads, check_snapshot, decode_with_kernel
 

@@ -11,33 +11,34 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.serializers.base import (
+from state_processor.errors import InvalidRowError
+from state_processor.plugins.flink_scala_api.case_classes import CaseClassSerializer, ConstantSerializer
+from state_processor.plugins.flink_scala_api.parts import SERIALIZERS, simple_name
+from state_processor.serializers import (
     CompositeTypeSerializerSnapshot,
+    DataInput,
+    DataOutput,
+    DecodeOptions,
+    SimpleArraySerializer,
+    StringSerializer,
     TypeSerializer,
     TypeSerializerSnapshot,
     read_versioned_snapshot,
+)
+from state_processor.serializers.extension import (
+    CLASS_FIELD,
+    DISCARD,
+    ClassLimit,
+    Op,
+    emit_choice,
+    match_fields,
+    optional_field,
+    pc,
     write_versioned_snapshot,
 )
-from state_processor.serializers.column_type import optional_field
-from state_processor.serializers.core.arrays import SimpleArraySerializer
-from state_processor.serializers.core.basic import StringSerializer
-from state_processor.serializers.core.pojo_columns import CLASS_FIELD, ClassLimit
-from state_processor.serializers.core.templates import emit_choice
-from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import InvalidRowError
-from state_processor.serializers.flinkx.case_classes import CaseClassSerializer, ConstantSerializer
-from state_processor.serializers.flinkx.parts import SERIALIZERS, simple_name
-from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel.columns import DISCARD
-from state_processor.serializers.kernel.encode.conversion import match_fields
-from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.late import pc
-from state_processor.serializers.registry import provide_snapshots
 
 if TYPE_CHECKING:
-    from state_processor.serializers.kernel.columns import Column
-    from state_processor.serializers.kernel.decode.program import DecodeBuilder
-    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+    from state_processor.serializers.extension import Column, DecodeBuilder, EncodeBuilder
 
 COPRODUCT_SNAPSHOT: Final = f"{SERIALIZERS}CoproductSerializer$CoproductSerializerSnapshot"
 ENUM_SNAPSHOT: Final = f"{SERIALIZERS}Scala3EnumSerializerSnapshot"
@@ -362,5 +363,4 @@ def _read_names(source: DataInput) -> tuple[str, ...]:
     return tuple(names)
 
 
-provide_snapshots((COPRODUCT_SNAPSHOT,), CoproductSnapshot)
-provide_snapshots((ENUM_SNAPSHOT,), EnumSnapshot)
+SNAPSHOTS: Final = {COPRODUCT_SNAPSHOT: CoproductSnapshot, ENUM_SNAPSHOT: EnumSnapshot}

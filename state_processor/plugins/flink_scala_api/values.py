@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from string import hexdigits
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -11,42 +11,56 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-from state_processor.serializers.base import SimpleSerializer, TypeSerializer, TypeSerializerSnapshot, register_simple
-from state_processor.serializers.codec import Codec
-from state_processor.serializers.core.arrays import BytesSerializer
-from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.core.fixed_width import FixedWidthCodec, big_endian, characters, text
-from state_processor.serializers.core.nullable import EitherValue
-from state_processor.serializers.core.templates import (
-    DelegatingSerializer,
-    FieldsCodec,
-    SimpleDelegatingSerializer,
-    emit_choice,
-    register_nested,
-)
-from state_processor.serializers.core.temporal import LocalDateTimeSerializer
-from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import InvalidRowError
-from state_processor.serializers.flinkx.parts import (
+from state_processor.errors import InvalidRowError
+from state_processor.plugins.flink_scala_api.parts import (
     MAPPERS,
     SERIALIZERS,
     NullMarked,
     PartsSnapshot,
+    parts_snapshot,
     prefixed_hash,
-    register_parts,
     simple_name,
 )
-from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.java import hashing
-from state_processor.serializers.java.hashing import EncodedValues, Hashes, fold_long, signed
-from state_processor.serializers.kernel.encode.conversion import fields_in_order
-from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.runtime.scala import NothingSerializer, OptionSerializer, ScalaEitherSerializer, Some
+from state_processor.serializers import (
+    DataInput,
+    DataOutput,
+    DecodeOptions,
+    NumberSerializer,
+    SimpleSerializer,
+    StringSerializer,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+    simple_snapshots,
+)
+from state_processor.serializers.extension import (
+    BytesSerializer,
+    Codec,
+    DelegatingSerializer,
+    EitherValue,
+    EncodedValues,
+    FieldsCodec,
+    FixedWidthCodec,
+    Hashes,
+    LocalDateTimeSerializer,
+    NothingSerializer,
+    Op,
+    OptionSerializer,
+    ScalaEitherSerializer,
+    SimpleDelegatingSerializer,
+    Some,
+    big_endian,
+    characters,
+    emit_choice,
+    fields_in_order,
+    fold_long,
+    nested_snapshots,
+    signed,
+    string_hash,
+    text,
+)
 
 if TYPE_CHECKING:
-    from state_processor.serializers.kernel.columns import Column
-    from state_processor.serializers.kernel.decode.program import DecodeBuilder
-    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+    from state_processor.serializers.extension import Column, DecodeBuilder, EncodeBuilder
 
 MAPPED_SNAPSHOT: Final = f"{SERIALIZERS}MappedSerializer$MappedSerializerSnapshot"
 UUID_MAPPER: Final = f"{MAPPERS}UuidMapper"
@@ -71,7 +85,7 @@ class FlinkxOptionSerializer(OptionSerializer):
 
     def hash_code(self, value: Some | None) -> int:
         """Return the hash that Scala 2.13 and Scala 3 generate."""
-        return hashing.of_string("None") if value is None else prefixed_hash("Some", (self.element,), (value.value,))
+        return string_hash("None") if value is None else prefixed_hash("Some", (self.element,), (value.value,))
 
 
 class FlinkxEitherSerializer(ScalaEitherSerializer):
@@ -171,7 +185,7 @@ def _mapped(snapshot: PartsSnapshot) -> TypeSerializer:
     return _mapped_by(snapshot.names[0], snapshot.nested[0].restore_serializer())
 
 
-_MAPPED: Final = register_parts((MAPPED_SNAPSHOT,), _mapped, 2, names=1, nested=("",))
+_MAPPED: Final = parts_snapshot(_mapped, 2, names=1, nested=("",))
 
 
 # Times
@@ -347,15 +361,16 @@ class OffsetDateTimeSerializer(SimpleDelegatingSerializer):
         return "OFFSET_DATE_TIME"
 
 
-for _serializer in (
-    FiniteDurationSerializer(),
-    DurationSerializer(),
-    ZoneIdSerializer(),
-    ZoneOffsetSerializer(),
-    ZonedDateTimeSerializer(),
-    OffsetDateTimeSerializer(),
-    NothingSerializer(f"{SERIALIZERS}NothingSerializerSnapshot"),
-):
-    register_simple(_serializer)
-register_nested(FlinkxOptionSerializer)
-register_nested(FlinkxEitherSerializer)
+SNAPSHOTS: Final[Mapping[str, type[TypeSerializerSnapshot]]] = {
+    MAPPED_SNAPSHOT: _MAPPED,
+    **simple_snapshots(
+        FiniteDurationSerializer(),
+        DurationSerializer(),
+        ZoneIdSerializer(),
+        ZoneOffsetSerializer(),
+        ZonedDateTimeSerializer(),
+        OffsetDateTimeSerializer(),
+        NothingSerializer(f"{SERIALIZERS}NothingSerializerSnapshot"),
+    ),
+    **nested_snapshots(FlinkxOptionSerializer, FlinkxEitherSerializer),
+}

@@ -7,13 +7,18 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-from state_processor.serializers.base import DescribedSerializer, TypeSerializer, TypeSerializerSnapshot
-from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import OptionError, UnsupportedFormatError
-from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.protobuf import messages
-from state_processor.serializers.registry import provide_snapshots, register_snapshot
+from state_processor.errors import OptionError, UnsupportedFormatError
+from state_processor.plugins.protobuf import messages
+from state_processor.serializers import (
+    DataInput,
+    DataOutput,
+    DecodeOptions,
+    SchemaCompatibility,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+    register_snapshot,
+)
+from state_processor.serializers.extension import DescribedSerializer
 
 Sized = Literal["int", "varint"]
 
@@ -38,6 +43,10 @@ class ProtobufSerializer(DescribedSerializer):
 
     def __str__(self) -> str:
         return f"PROTOBUF<{self.message if isinstance(self.message, str) else self.message.DESCRIPTOR.full_name}>"
+
+    @property
+    def undescribed(self) -> tuple[str, str]:
+        return str(self), f"the generated class of {self} decides"
 
     @property
     def message_class(self) -> Any:
@@ -190,4 +199,4 @@ def register_protobuf_serializer(
     register_snapshot(snapshot_class, OwnSnapshots(message, descriptor_set, size, snapshot_bytes))
 
 
-provide_snapshots((STATEFUN_SNAPSHOT,), StatefunProtobufSnapshot)
+SNAPSHOTS: Final = {STATEFUN_SNAPSHOT: StatefunProtobufSnapshot}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from state_processor.serializers.base import DescribedSerializer, LeafSerializer, TypeSerializer, TypeSerializerSnapshot
-from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.core.arrays import BytesSerializer
-from state_processor.serializers.core.templates import DelegatingCodec
-from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.registry import provide_snapshots
+from state_processor.serializers import DataInput, DataOutput, SchemaCompatibility, TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.extension import (
+    BytesSerializer,
+    DelegatingCodec,
+    DescribedSerializer,
+    LeafSerializer,
+)
 
 _CORE: Final = "org.apache.flink.statefun.flink.core."
 REMOTE_VALUE_SNAPSHOT: Final = f"{_CORE}types.remote.RemoteValueSerializerSnapshot"
@@ -110,5 +111,4 @@ class MessageSnapshot(TypeSerializerSnapshot):
         )
 
 
-provide_snapshots((REMOTE_VALUE_SNAPSHOT,), RemoteValueSnapshot)
-provide_snapshots((MESSAGE_SNAPSHOT,), MessageSnapshot)
+SNAPSHOTS: Final = {REMOTE_VALUE_SNAPSHOT: RemoteValueSnapshot, MESSAGE_SNAPSHOT: MessageSnapshot}

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.serializers.errors import InvalidRowError, OptionError, UnsupportedFormatError
-from state_processor.serializers.late import require
+from state_processor.errors import InvalidRowError, OptionError, UnsupportedFormatError
+from state_processor.serializers.extension import require
 
 _UNSIGNED: Final = pa.decimal128(20, 0)
 

@@ -13,6 +13,9 @@ import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, timestamp_pb2
 
+from state_processor.plugins.protobuf.messages import message_class
+from state_processor.plugins.protobuf.sized_messages import STATEFUN_SNAPSHOT
+from state_processor.plugins.protobuf.statefun import MESSAGE_SNAPSHOT, REMOTE_VALUE_SNAPSHOT
 from state_processor.serializers import (
     DecodeOptions,
     TypeSerializer,
@@ -21,9 +24,6 @@ from state_processor.serializers import (
 )
 from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, OptionError, UnsupportedFormatError
 from state_processor.serializers.io import DataOutput
-from state_processor.serializers.protobuf.messages import message_class
-from state_processor.serializers.protobuf.serializer import STATEFUN_SNAPSHOT
-from state_processor.serializers.protobuf.statefun import MESSAGE_SNAPSHOT, REMOTE_VALUE_SNAPSHOT
 from tests.serializers.harness import check_payloads, check_snapshot
 
 PLAIN = DecodeOptions()

@@ -6,31 +6,31 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from state_processor.serializers.base import (
+from state_processor.serializers import (
+    DataInput,
+    DataOutput,
+    SchemaCompatibility,
     TypeSerializer,
     TypeSerializerSnapshot,
     read_versioned_snapshot,
+)
+from state_processor.serializers.extension import (
+    Codec,
+    NullMarking,
+    Op,
+    default_names,
+    product_hash,
+    scala_hash,
+    string_hash,
     write_versioned_snapshot,
 )
-from state_processor.serializers.codec import Codec
-from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.core.nullable import NullMarking
-from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.java import hashing
-from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.paths import default_names
-from state_processor.serializers.registry import provide_snapshots
-from state_processor.serializers.runtime.scala import product_hash, scala_hash
-from state_processor.serializers.snapshot_versions import FLINKX
 
 if TYPE_CHECKING:
-    from state_processor.serializers.kernel.columns import Column
-    from state_processor.serializers.kernel.decode.program import DecodeBuilder
-    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+    from state_processor.serializers.extension import Column, DecodeBuilder, EncodeBuilder
 
 NULL_MARKER: Final = -(1 << 31)
 """What stands for null where a value begins with an int that is never negative."""
-SERIALIZERS: Final = FLINKX
+SERIALIZERS: Final = "org.apache.flinkx.api.serializer."
 MAPPERS: Final = "org.apache.flinkx.api.mapper."
 
 
@@ -44,7 +44,7 @@ def prefixed_hash(name: str, fields: Sequence[TypeSerializer], value: Sequence[A
 
     ``name``: the simple name of its class (``productPrefix``). ``value``: the fields.
     """
-    prefix = hashing.of_string(name)
+    prefix = string_hash(name)
     if not fields:
         return prefix
     return product_hash([prefix, *(scala_hash(f, v) for f, v in zip(fields, value, strict=True))], len(fields))
@@ -54,7 +54,7 @@ Create = Callable[["PartsSnapshot"], TypeSerializer]
 
 
 class PartsSnapshot(TypeSerializerSnapshot):
-    """A snapshot of names and nested snapshots, one after the other. :func:`register_parts` makes a subclass for each class.
+    """A snapshot of names and nested snapshots, one after the other. :func:`parts_snapshot` makes a subclass for each kind.
 
     Compatible are the same names with compatible nested serializers. flink-scala-api before 2.4 accepts any snapshot of the same
     class; its jobs then fail at the first value, or read wrong values.
@@ -115,8 +115,7 @@ class PartsSnapshot(TypeSerializerSnapshot):
         return SchemaCompatibility.worst(*(old.resolve_schema_compatibility(new_part) for old, new_part in pairs))
 
 
-def register_parts(
-    class_names: Sequence[str],
+def parts_snapshot(
     create: Create,
     version: int,
     *,
@@ -124,13 +123,13 @@ def register_parts(
     nested: Sequence[str] = (),
     decisive: Sequence[int] | None = None,
 ) -> type[PartsSnapshot]:
-    """Register a snapshot of names and nested snapshots under the names of its classes.
+    """Return a class of snapshots with names and nested snapshots.
 
-    ``class_names``: the Java classes of such snapshots. ``create``: makes the serializer of a snapshot. ``version``: the version
-    that new snapshots have. ``names``: how many names come first. ``nested``: the names of the nested types in paths, one for
-    each. ``decisive``: the names that may not change; by default all.
+    ``create``: makes the serializer of a snapshot. ``version``: the version of new snapshots. ``names``: how many names come
+    first. ``nested``: the names of the nested types in paths, one for each. ``decisive``: the names that may not change; by
+    default all.
     """
-    snapshot_class: type[PartsSnapshot] = type(
+    return type(
         "PartsSnapshot",
         (PartsSnapshot,),
         {
@@ -142,8 +141,6 @@ def register_parts(
             "create": staticmethod(create),
         },
     )
-    provide_snapshots(class_names, snapshot_class)
-    return snapshot_class
 
 
 _FIRST_BYTE: int = 0x80
