@@ -54,9 +54,14 @@ def stored_digest(directory: str, storage: Storage) -> str | None:
     return None if stored is None else content_digest(metadata_content(stored))
 
 
-def check_not_replaced(storage: Storage, directory: str, digest: str) -> None:
-    """Raise an error if a directory has another snapshot now: files of the former one are gone."""
-    if digest and stored_digest(directory, storage) not in (None, digest):
+def check_not_replaced(storage: Storage, directory: str, beginning: str) -> None:
+    """Raise an error if a directory has another snapshot now: files of the former one are gone.
+
+    ``beginning``: the :func:`beginning_digest` of the former one. A snapshot may miss all its files: for each of them, all of a
+    large ``_metadata`` would be read.
+    """
+    stored = stored_metadata(directory, storage) if beginning else None
+    if stored is not None and beginning_digest(stored) != beginning:
         raise MissingFileError(
             f"{directory} was replaced since it was opened: its _metadata has another content, and files of the former snapshot "
             "are gone. Open it again"

@@ -129,7 +129,7 @@ class Snapshot:
     ``directory`` contains ``_metadata``; ``digest`` identifies the content of ``_metadata``. ``query_plan`` is the compiled
     plan of the Flink SQL query that wrote the snapshot, if the user passed it. ``time_zone`` is the zone of the job's JVM.
     ``beginning`` is a digest of the size and the first bytes of ``_metadata``, which have the number of the checkpoint and names
-    of files: tasks compare it, because reading all of a large ``_metadata`` in each task would take too long.
+    of files: tasks, and errors of missing files, compare it. Reading all of a large ``_metadata`` would take too long.
     ``unmatched_uids`` are uids from the user that don't match an operator. ``recorded_ids`` has the ids in ``_metadata`` of
     operators that got other ids from the plan: those of a query that was submitted as text. ``threads`` is the largest number
     of threads of a read, if the user chooses it.
@@ -182,9 +182,9 @@ class Snapshot:
         try:
             stream = open_stream(handle, self.storage, self.relocation, context)
         except MissingFileError:
-            check_not_replaced(self.storage, self.directory, self.digest)
+            check_not_replaced(self.storage, self.directory, self.beginning)
             raise
-        stream.snapshot = (self.directory, self.digest)
+        stream.snapshot = (self.directory, self.beginning)
         return stream
 
     def place(self, stream: StreamStateHandle, context: str = "") -> Hashable:

@@ -7,10 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from state_processor.backends.files.storage import StoredFile
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.snapshot_checks import ValueCheck
+from state_processor.backends.metadata.snapshot_metadata import (
+    CheckpointMetadata,
+    OperatorState,
+    OperatorSubtaskState,
+    write_metadata,
+)
+from state_processor.backends.read.snapshot_checks import ValueCheck, check_files
 from state_processor.serializers.core.enums import EnumSerializer
+from state_processor.serializers.errors import MissingFileError
 from tests.backends.keyed_files import CANONICAL, FORMATS, one, void
 from tests.backends.state_files import LONG, STRING, group_of, keyed, long, snapshot, string
 
@@ -30,6 +39,39 @@ def test_savepoints_of_flink(path: Path) -> None:
     check.check(open_snapshot(str(path)))
     assert check.problems == check.unknown == check.unhashed == []
     assert check.rows > 100
+
+
+def test_missing_files_do_not_read_all_of_the_metadata_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of a missing file looks whether the snapshot was replaced: by its size and its beginning."""
+    count, inline = 40, h.ByteStreamStateHandle("inline", bytes(1 << 20))
+    offsets = h.Offsets.of([0])
+    subtasks = [
+        OperatorSubtaskState(
+            i,
+            managed_keyed=h.KeyGroupsStateHandle(
+                h.KEY_GROUPS_V2, h.KeyGroupRange(i, i), offsets, h.RelativeFileStateHandle(f"file-{i}", 1), str(i)
+            ),
+        )
+        for i in range(count)
+    ]
+    operator = OperatorState(operator_id("o"), count, 128, tuple(subtasks), coordinator_state=inline)
+    data = write_metadata(CheckpointMetadata(4, 1, (operator,)))
+    (tmp_path / "_metadata").write_bytes(data)
+    opened = open_snapshot(str(tmp_path))
+    read: list[int] = []
+    original = StoredFile.read
+
+    def counted(file: StoredFile, offset: int, length: int) -> memoryview:
+        read.append(length)
+        return original(file, offset, length)
+
+    monkeypatch.setattr(StoredFile, "read", counted)
+    problems = check_files(opened).problems
+    assert len(problems) == count
+    assert sum(read) < count * len(data) // 10
+    (tmp_path / "_metadata").write_bytes(write_metadata(CheckpointMetadata(4, 2, (operator,))))
+    with pytest.raises(MissingFileError, match="was replaced since it was opened"):
+        opened.open(h.RelativeFileStateHandle("file-0", 1)).read(0, 1)
 
 
 @FORMATS
