@@ -19,10 +19,10 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.state_listing import of_one_subtask, surveys
 from state_processor.backends.sql.kinds import kind_of
-from state_processor.backends.sql.meaning import has_state, meaning_of
 from state_processor.backends.sql.naming import names_from_plan
-from state_processor.backends.sql.plan import CompiledPlan, PlanNode, PlanOperator
-from state_processor.backends.sql.translation import COMMITTER, TranslatedOperator, translations
+from state_processor.backends.sql.nodes import PlanNode, PlanOperator
+from state_processor.backends.sql.operators.registry import has_state
+from state_processor.backends.sql.plan import COMMITTER, CompiledPlan, translations
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
@@ -61,9 +61,9 @@ class QueryMatch:
     """The match of an operator of a snapshot."""
 
     operator: OperatorState
-    found: TranslatedOperator | None  # the operator of the plan; ``None`` if none or several are possible
+    found: PlanOperator | None  # the operator of the plan; ``None`` if none or several are possible
     evidence: tuple[str, ...] = ()  # what the match is based on
-    candidates: tuple[TranslatedOperator, ...] = ()  # the possible operators, if there are several
+    candidates: tuple[PlanOperator, ...] = ()  # the possible operators, if there are several
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class QueryMatches:
     advice: tuple[str, ...] = ()  # how to compile the plan so that it fits the job, if options of the job differ
 
     @property
-    def found(self) -> dict[str, TranslatedOperator]:
+    def found(self) -> dict[str, PlanOperator]:
         """The operators of the plan, by the recorded ids of the operators of the snapshot."""
         return {match.operator.operator_id: match.found for match in self.matches if match.found is not None}
 
@@ -107,7 +107,7 @@ def with_query(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
     return replace(snapshot, metadata=metadata, query_plan=plan, recorded_ids=recorded)
 
 
-def _renamed(operator: OperatorState, translated: TranslatedOperator | None) -> OperatorState:
+def _renamed(operator: OperatorState, translated: PlanOperator | None) -> OperatorState:
     return operator if translated is None else replace(operator, operator_id=operator_id(translated.uid), uid=translated.uid)
 
 
@@ -115,7 +115,7 @@ def _report(matches: QueryMatches) -> None:
     """Log the operators without a match, and the advice, if any operator has a match."""
     for match in matches.matches if matches.found else ():
         if match.found is None and (match.candidates or match.operator.state_size):
-            labels = some_of([candidate.in_plan.label for candidate in match.candidates]) if match.candidates else "none"
+            labels = some_of([candidate.label for candidate in match.candidates]) if match.candidates else "none"
             _LOG.warning(
                 "%s: operator %s keeps its id; operators of the plan that fit: %s",
                 spelled("plan"), match.operator.name or match.operator.operator_id, labels,
@@ -156,9 +156,9 @@ class _SubmittedJob:
         matches = tuple(map(_with_uid, self._by_structure()))
         return QueryMatches(matches, by_id=False, advice=(self._other_shape(), *self._other_ttl(matches)))
 
-    def _by_id(self) -> dict[str, TranslatedOperator] | None:
+    def _by_id(self) -> dict[str, PlanOperator] | None:
         """Return the operators of the plan by ids, if one shape of the graph explains all operators except operators of sinks."""
-        best: list[Mapping[str, TranslatedOperator]] = []
+        best: list[Mapping[str, PlanOperator]] = []
         most = 0
         ids = {o.operator_id for o in self.operators}
         for translated in translations(self.plan):
@@ -175,7 +175,7 @@ class _SubmittedJob:
             agreed = {uid_hash: operator for uid_hash, operator in agreed.items() if operator_map.get(uid_hash) == operator}
         return agreed or None
 
-    def _explains(self, translated: Mapping[str, TranslatedOperator]) -> bool:
+    def _explains(self, translated: Mapping[str, PlanOperator]) -> bool:
         """Return whether a graph has the operators of the snapshot with their states; sinks of unknown connectors may differ."""
         ids = {o.operator_id for o in self.operators}
         for uid_hash, translated_operator in translated.items():
@@ -186,11 +186,11 @@ class _SubmittedJob:
             match = translated.get(operator.operator_id)
             if match is None and any(state.is_keyed for name in states for state in states[name]):
                 return False
-            if match is not None and not fits(match.in_plan, states):
+            if match is not None and not fits(match, states):
                 return False
         return True
 
-    def _decided(self, operator: OperatorState, translated: TranslatedOperator | None) -> QueryMatch:
+    def _decided(self, operator: OperatorState, translated: PlanOperator | None) -> QueryMatch:
         facts = ("the id follows from the plan", *(("the states fit",) if self.states[operator.operator_id] else ()))
         return QueryMatch(operator, translated, facts if translated is not None else ())
 
@@ -201,7 +201,7 @@ class _SubmittedJob:
             key=lambda candidate: self.plan.nodes.index(candidate.node),
         )
         ranked = self._by_name(possible)
-        candidates: dict[str, list[TranslatedOperator]] = {}
+        candidates: dict[str, list[PlanOperator]] = {}
         unsure: set[str] = set()
         for operator in self.operators:
             states = self.states[operator.operator_id]
@@ -213,7 +213,7 @@ class _SubmittedJob:
                 for candidate in possible
                 if (named is None or candidate is named)
                 and _is_kind(candidate, kind)
-                and fits(candidate.in_plan, states)
+                and fits(candidate, states)
                 and _has_states(candidate, states)
             ]
             if kind is None and any(map(_DISTINCT.match, states)):
@@ -231,14 +231,14 @@ class _SubmittedJob:
                 operator, decided_operator, tuple(facts), () if decided_operator is not None else tuple(candidates_left)
             )
 
-    def _by_name(self, possible: Sequence[TranslatedOperator]) -> dict[str, TranslatedOperator]:
+    def _by_name(self, possible: Sequence[PlanOperator]) -> dict[str, PlanOperator]:
         """Return operators by the names that snapshots of Flink 2 have: ``Join[7]``. The numbers have the order of the plan."""
         named: dict[str, list[tuple[int, str]]] = {}
         for operator in self.operators:
             match = _NAME.fullmatch(operator.name or "")
             if match is not None:
                 named.setdefault(match[1], []).append((int(match[2]), operator.operator_id))
-        planned: dict[str, list[TranslatedOperator]] = {}
+        planned: dict[str, list[PlanOperator]] = {}
         for candidate in possible:
             if candidate.transformation not in (COMMITTER, "streaming-writer"):
                 planned.setdefault(_shown_name(candidate), []).append(candidate)
@@ -276,7 +276,7 @@ class _SubmittedJob:
             if match.found is not None and planned and keyed and any(keyed) != any(planned.values()):
                 has, lacks = ("job", "plan") if any(keyed) else ("plan", "job")
                 yield (
-                    f"the state of {match.found.in_plan.label} has time-to-live in the {has}, and none in the {lacks}; Flink "
+                    f"the state of {match.found.label} has time-to-live in the {has}, and none in the {lacks}; Flink "
                     "refuses to restore it. Compile the plan with the job's value of 'table.exec.state.ttl'"
                 )
 
@@ -303,7 +303,7 @@ def fits(operator: PlanOperator, states: Mapping[str, Sequence[StateDescription]
         if state.is_timer:
             continue
         try:
-            if meaning_of(operator, state) is None:
+            if operator.meaning(state) is None:
                 return False
             names_from_plan(operator, state)
         except OptionError:
@@ -311,24 +311,24 @@ def fits(operator: PlanOperator, states: Mapping[str, Sequence[StateDescription]
     return True
 
 
-def _is_kind(planned: TranslatedOperator, kind: str | None) -> bool:
+def _is_kind(planned: PlanOperator, kind: str | None) -> bool:
     """Return whether an operator of the plan is of the kind in the name of an operator of the snapshot, if it has a name."""
     return kind in (None, planned.transformation) or (kind == "sink" and planned.transformation in _OF_SINKS)
 
 
-def _may_have_state(planned: TranslatedOperator) -> bool:
+def _may_have_state(planned: PlanOperator) -> bool:
     return has_state(planned.transformation) or planned.transformation in ("source", "sink", COMMITTER, "streaming-writer")
 
 
-def _has_states(planned: TranslatedOperator, states: Mapping[str, Sequence[StateDescription]]) -> bool:
+def _has_states(planned: PlanOperator, states: Mapping[str, Sequence[StateDescription]]) -> bool:
     """Return whether states outside of keys alone may be states of an operator: most operators have keyed states."""
     keyed = any(state.is_keyed for variants in states.values() for state in variants)
     return keyed or planned.transformation in ("source", "sink", COMMITTER, "streaming-writer", "async-calc")
 
 
-def _eliminated(candidates: Mapping[str, Sequence[TranslatedOperator]]) -> dict[str, TranslatedOperator]:
+def _eliminated(candidates: Mapping[str, Sequence[PlanOperator]]) -> dict[str, PlanOperator]:
     """Return the operators that are the only possible ones, after those that are needed by others are taken away."""
-    decided: dict[str, TranslatedOperator] = {}
+    decided: dict[str, PlanOperator] = {}
     while True:
         decided_uids = {operator.uid for operator in decided.values()}
         single = {}
@@ -343,7 +343,7 @@ def _eliminated(candidates: Mapping[str, Sequence[TranslatedOperator]]) -> dict[
         decided |= fresh
 
 
-def _shown_name(planned: TranslatedOperator) -> str:
+def _shown_name(planned: PlanOperator) -> str:
     """Return the name of an operator without its number (Flink: ``ExecNodeBase.getSimplifiedName``)."""
     if planned.transformation == "upsert-materialize":
         return "SinkMaterializer"

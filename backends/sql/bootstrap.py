@@ -1,24 +1,15 @@
-"""States of a query that can be computed from the input rows of its operators: their content, from the compiled plan.
-
-Supported are aggregates without windows (Flink: ``GroupAggFunction``), deduplication and normalization of changes
-(``DeduplicateFunctionHelper``), joins without time (``StreamingJoinOperator``, ``JoinRecordStateViews``), and the first rows of a
-key in an order (``AbstractTopNFunction``).
-"""
+"""Contents of states that are computed from the input rows of an operator. The description of an operator chooses its content."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
-from state_processor.backends.sql.accumulators import AccumulatorField, DistinctValues, accumulator_fields, distinct_values
-from state_processor.backends.sql.lineage import first_phase, grouping
-from state_processor.backends.sql.meaning import counts_rows
-from state_processor.backends.sql.node_calls import group_calls, shown_columns
-from state_processor.backends.sql.plan import PlanNode, PlanOperator, distinct_names
+from state_processor.backends.sql.accumulators import AccumulatorField, DistinctValues
+from state_processor.backends.sql.fields import PlanFields, distinct_names, is_time
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.table.logical_types import MAP_VIEW, LogicalType, RowField, RowType, TimestampType
-from state_processor.serializers.table.record_comparators import is_ordered
+from state_processor.serializers.table.logical_types import MAP_VIEW, LogicalType, RowField, RowType
 
 
 @dataclass(frozen=True)
@@ -29,10 +20,25 @@ class Input:
     shown: Mapping[str, str]  # the names of these columns when state is read: names of computed columns are their expressions
     key: tuple[str, ...]  # the columns of the operator's key
 
+    @classmethod
+    def of(cls, fields: PlanFields, shown: PlanFields, key: Any) -> Input:
+        """Return the rows with some fields, which have other names when state is read; ``key``: the positions of the key."""
+        columns: dict[str, LogicalType] = {}
+        for field in distinct_names(fields):
+            if field.type is None:
+                raise OptionError(f"its input has the column {field.name!r} of a Java class that the plan does not describe")
+            columns[field.name] = field.type
+        names = tuple(columns)
+        return cls(columns, dict(zip(names, (f.name for f in shown), strict=True)), tuple(names[int(i)] for i in key or ()))
+
+    def times(self, kind: str) -> list[str]:
+        """Return the columns with time attributes of a kind: ``ROWTIME`` or ``PROCTIME``."""
+        return [name for name, type_ in self.columns.items() if is_time(type_, kind)]
+
     @property
     def processing_time(self) -> frozenset[str]:
         """The columns of processing time. They are null in state, and optional in given rows."""
-        return frozenset(name for name, type_ in self.columns.items() if _is_time(type_, "PROCTIME"))
+        return frozenset(self.times("PROCTIME"))
 
     @property
     def row(self) -> RowType:
@@ -149,168 +155,3 @@ class RankedRows:
 
 
 History = Accumulators | KeptRow | LastRows | RankedRows | JoinedRows
-
-
-def history_of(operator: PlanOperator) -> History:
-    """Return the content of an operator's state after some rows."""
-    find = _KNOWN.get(operator.transformation)
-    try:
-        if find is None:
-            reason = _OTHERS.get(operator.transformation, "it does not have state that can be computed from its input")
-            raise OptionError(f"{reason}; supported are {', '.join(_KNOWN)}")
-        return find(operator.node)
-    except OptionError as error:
-        raise OptionError(f"{operator.label}: {error}") from None
-
-
-def _input(node: PlanNode, at: int, key: Any) -> Input:
-    source = node.inputs[at] if at < len(node.inputs) else None
-    columns: dict[str, LogicalType] = {}
-    for field in distinct_names(() if source is None else source.output):
-        if field.type is None:
-            raise OptionError(f"its input has the column {field.name!r} of a Java class that the plan does not describe")
-        columns[field.name] = field.type
-    names = tuple(columns)
-    source_columns = () if source is None else shown_columns(source)
-    return Input(
-        columns, dict(zip(names, (f.name for f in source_columns), strict=True)), tuple(names[int(i)] for i in key or ())
-    )
-
-
-def _is_time(type_: LogicalType, kind: str) -> bool:
-    return isinstance(type_, TimestampType) and type_.kind == kind
-
-
-def _group_aggregate(node: PlanNode) -> Accumulators:
-    return _accumulators(node, _input(node, 0, node.at("grouping")))
-
-
-def _global_aggregate(node: PlanNode) -> Accumulators:
-    """Return the accumulators of the second phase; they merge the accumulators of the input rows of the first phase."""
-    local = first_phase(node)
-    if local is None or local.left != node.fields_of("localAggInputRowType"):
-        raise OptionError("its input is not the first phase of the same aggregate")
-    return _accumulators(node, _input(local, 0, grouping(node)))
-
-
-def _accumulators(node: PlanNode, rows: Input) -> Accumulators:
-    calls, counts = group_calls(node), counts_rows(node)
-    fields = accumulator_fields(calls, rows.columns, counts_rows=counts)
-    distinct = distinct_values(calls, rows.columns, counts_rows=counts)
-    return Accumulators(rows, fields, distinct, node.has_ttl.get(0, False))
-
-
-def _deduplicate(node: PlanNode) -> KeptRow:
-    rows = _input(node, 0, node.at("uniqueKeys"))
-    last, by_row_time = bool(node.at("keepLastRow")), bool(node.at("isRowtime"))
-    if not last and by_row_time and node.at("outputInsertOnly"):
-        return KeptRow(rows, "already-emitted-state-boolean", None, last, node.has_ttl.get(0, False))
-    times = [name for name, type_ in rows.columns.items() if _is_time(type_, "ROWTIME" if by_row_time else "PROCTIME")]
-    if not times:
-        raise OptionError("its input does not have a time attribute")
-    return KeptRow(rows, "deduplicate-state", times[0] if last or by_row_time else None, last, node.has_ttl.get(0, False))
-
-
-def _normalize(node: PlanNode) -> LastRows:
-    if node.at("filterCondition") is not None:
-        raise OptionError("it keeps only rows that fulfill a condition, which code of Flink computes")
-    return LastRows(_input(node, 0, node.at("uniqueKeys")), node.has_ttl.get(0, False))
-
-
-def _rank(node: PlanNode) -> RankedRows:
-    rows, names = _input(node, 0, node.at("partition", "fields")), tuple(_input(node, 0, ()).columns)
-    order = tuple(
-        Order(names[int(f["index"])], bool(f["isAscending"]), bool(f["nullIsLast"]))
-        for f in node.at("orderBy", "fields", default=())
-    )
-    for sort in order:
-        if not is_ordered(rows.columns[sort.column]):
-            type_ = rows.columns[sort.column]
-            raise OptionError(f"its order has the column {sort.column!r} of type {type_}; expected numbers, text or times")
-    rank, strategy = str(node.at("rankRange", "type")), str(node.at("rankStrategy", "type"))
-    if rank != "Constant" or strategy not in _RANKS:
-        raise OptionError(f"its ranks are {rank} with the strategy {strategy}; expected Constant with {', '.join(_RANKS)}")
-    start, end = int(node.at("rankRange", "start")), int(node.at("rankRange", "end"))
-    kind = _RANKS[strategy]
-    if kind == "append" and len(order) == 1 and order[0].ascending and _is_time(rows.columns[order[0].column], "PROCTIME"):
-        kind = "count"
-    elif kind != "retract" and start == end == 1:
-        kind = "first"
-    if kind != "count" and rows.processing_time & {sort.column for sort in order}:
-        raise OptionError("its order is the processing time of rows, which is not stored")
-    unique = tuple(names[int(i)] for i in node.at("rankStrategy", "primaryKeys", default=()))
-    return RankedRows(rows, kind, order, end, unique, node.has_ttl.get(0, False))
-
-
-_RANKS: Final[Mapping[str, Ranks]] = {
-    "AppendFast": "append",
-    "UpdateFast": "update",
-    "Retract": "retract",
-}
-
-
-def _join(node: PlanNode) -> JoinedRows:
-    kind = str(node.at("joinSpec", "joinType"))
-    if kind not in _OUTER:
-        raise OptionError(f"it is a join of type {kind}; supported are {', '.join(_OUTER)}")
-    if any(_OUTER[kind]) and node.at("joinSpec", "nonEquiCondition") is not None:
-        raise OptionError(
-            "its state counts the matching rows of the other side for each row. Flink code computes its condition "
-            "if that is not only equality of columns; inner joins with such a condition are supported"
-        )
-    filtered = node.at("joinSpec", "filterNulls", default=())
-    left = _side(node, "left", 0, _OUTER[kind][0])
-    right = _side(node, "right", 1, _OUTER[kind][1])
-    return JoinedRows(left, right, frozenset(i for i, filters in enumerate(filtered) if not filters))
-
-
-def _columns_at(names: Sequence[str], positions: Iterable[Any]) -> tuple[str, ...]:
-    return tuple(names[int(i)] for i in positions)
-
-
-def _side(node: PlanNode, label: str, index: int, outer: bool) -> JoinSide:
-    rows = _input(node, index, node.at("joinSpec", f"{label}Keys"))
-    names = tuple(rows.columns)
-    unique_keys = node.at(f"{label}UpsertKeys") or node.at(f"{label}UniqueKeys") or ()
-    keys = [_columns_at(names, key) for key in unique_keys]
-    within = next((key for key in keys if set(key) <= set(rows.key)), None)
-    return JoinSide(rows, within or min(keys, key=len, default=()), outer, node.has_ttl.get(index, False))
-
-
-_OUTER: Final = {
-    "INNER": (False, False),
-    "LEFT": (True, False),
-    "RIGHT": (False, True),
-    "FULL": (True, True),
-    "SEMI": (True, False),
-    "ANTI": (True, False),
-}
-"""Whether rows of the left and of the right side count matching rows of the other side, by type of join."""
-
-_KNOWN: Final[Mapping[str, Callable[[PlanNode], History]]] = {
-    "group-aggregate": _group_aggregate,
-    "global-group-aggregate": _global_aggregate,
-    "deduplicate": _deduplicate,
-    "changelog-normalize": _normalize,
-    "rank": _rank,
-    "join": _join,
-}
-
-_TIMED: Final = "its state depends on the watermark and on timers"
-_OTHERS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        (
-            *("window-aggregate", "global-window-aggregate", "group-window-aggregate", "over-aggregate", "window"),
-            *("window-join", "interval-join", "temporal-join", "window-deduplicate", "window-rank", "temporal-sort"),
-        ),
-        _TIMED,
-    ),
-    "incremental-group-aggregate": (
-        "Flink makes the rows of its input; compile the plan without table.optimizer.distinct-agg.split.enabled"
-    ),
-    "group-table-aggregate": "a user class defines the accumulators of table functions",
-    "multi-join": "it keeps the rows of more than two inputs",
-    "match": "partial matches depend on the order of rows and on the watermark",
-    "source": "write its position with with_source_splits, or set it with options of the connector",
-    "upsert-materialize": "its state depends on the order of rows",
-}

@@ -8,8 +8,8 @@ from typing import Final
 from state_processor.backends.metadata.given_uids import some_of
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.sql.meaning import key_of, meaning_of
-from state_processor.backends.sql.plan import PlanFields, PlanOperator, distinct_names
+from state_processor.backends.sql.fields import PlanFields, distinct_names
+from state_processor.backends.sql.nodes import PlanOperator
 from state_processor.backends.state.column_types import DeclaredNames
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.base import TypeSerializer
@@ -30,11 +30,10 @@ def plan_operator(snapshot: Snapshot, operator: OperatorState) -> PlanOperator |
 
 def names_from_plan(operator: PlanOperator, state: StateDescription) -> DeclaredNames:
     """Return the names of rows from a plan, by part of a state; parts without names are omitted."""
-    meaning = meaning_of(operator, state)
+    meaning = operator.meaning(state)
     rows = dict(meaning.rows) if meaning is not None else {}
-    key = key_of(operator)
-    if key is not None and state.is_keyed:
-        rows[_KEY] = key
+    if operator.key is not None and state.is_keyed:
+        rows[_KEY] = operator.key
     tuples = meaning.tuples if meaning is not None else ()
     context = f"{operator.label} (uid {operator.uid!r}), state {state.name!r}"
     names_of_parts = {
@@ -75,7 +74,7 @@ def describe(operator: PlanOperator, state: StateDescription) -> str | None:
     """Return a description of a state for users."""
     if state.is_timer:
         return "timers"
-    meaning = meaning_of(operator, state)
+    meaning = operator.meaning(state)
     return None if meaning is None else meaning.description
 
 

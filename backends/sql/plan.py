@@ -4,233 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, product
 from typing import Any, Final
 
-from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.backends.metadata.operator_id import graph_hashes, operator_id
+from state_processor.backends.sql.nodes import JobGraph, Outlets, PlanNode, PlanOperator, SinkShape, Way
+from state_processor.backends.sql.operators.registry import operator_of
+from state_processor.backends.sql.operators.sinks import has_row_time, sink_row
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.json_text import parse_json
 from state_processor.serializers.locks import cached_property
-from state_processor.serializers.table.logical_type_text import parse_logical_type
-from state_processor.serializers.table.logical_types import (
-    ArrayType,
-    LogicalType,
-    MapType,
-    MultisetType,
-    RowField,
-    RowType,
-    TimestampType,
-)
-from state_processor.serializers.table.type_descriptors import SQL_TYPES, TYPE, TypeField
-
-_FIELD: Final = re.compile(r"\s*`((?:[^`]|``)*)`\s*(.*)", re.DOTALL)
-_ROW: Final = re.compile(r"\s*ROW\s*<(.*)>\s*(?:NOT\s+NULL\s*)?", re.DOTALL)
-_OPENING: Final = {"<": 1, "(": 1, ">": -1, ")": -1}
-_AS_OBJECTS: Final = {
-    descriptor.root: descriptor
-    for descriptor in SQL_TYPES
-    if descriptor.type in (TimestampType, ArrayType, MultisetType, MapType)
-}
-"""Types that plans have as objects with the fields of their Java class, by root."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanField:
-    """A field of a row: its name and its type. A plan does not describe types of user classes.
-
-    ``fields`` has the field names of a row with unknown types.
-    """
-
-    name: str
-    type: LogicalType | None = None
-    fields: tuple[PlanField, ...] = ()
-
-    def __str__(self) -> str:
-        return f"`{self.name}` {self.type or 'of an unknown type'}"
-
-
-PlanFields = tuple[PlanField, ...]
-
-
-def row_fields(type_json: Any) -> PlanFields:
-    """Return the fields of a row type."""
-    if isinstance(type_json, Mapping) and type_json.get("type") == "ROW":
-        return tuple(PlanField(str(f["name"]), plan_type(f["fieldType"])) for f in type_json.get("fields", ()))
-    match = _ROW.fullmatch(type_json) if isinstance(type_json, str) else None
-    if match is None:
-        raise OptionError(f"expected the type of a row, found {str(type_json)[:200]!r}")
-    return tuple(map(_field, _parts(match[1])))
-
-
-def distinct_names(fields: Iterable[PlanField]) -> PlanFields:
-    """Return the fields with distinct names: Flink permits two fields with the same name."""
-    by_name: dict[str, PlanField] = {}
-    for position, plan_field in enumerate(fields):
-        name = plan_field.name
-        while name in by_name:
-            name = f"{name}_{position}"
-        by_name[name] = replace(plan_field, name=name)
-    return tuple(by_name.values())
-
-
-def plan_type(type_json: Any) -> LogicalType | None:
-    """Return a type; ``None`` for a type that only a Java class describes."""
-    if isinstance(type_json, str):
-        try:
-            return parse_logical_type(type_json)
-        except OptionError:
-            return None
-    if not isinstance(type_json, Mapping):
-        return None
-    type_ = _of_object(type_json)
-    return None if type_ is None else replace(type_, nullable=bool(type_json.get("nullable", True)))
-
-
-def _of_object(type_json: Mapping[str, Any]) -> LogicalType | None:
-    root = type_json.get("type")
-    if root == "ROW":
-        fields = row_fields(type_json)
-        typed_fields = tuple(RowField(f.name, f.type) for f in fields if f.type is not None)
-        return RowType(typed_fields) if len(typed_fields) == len(fields) else None
-    descriptor = _AS_OBJECTS.get(str(root))
-    if descriptor is None:
-        return plan_type(root) if isinstance(root, str) and type_json.keys() <= {"type", "nullable"} else None
-    parts = {field.attribute: _part(field, type_json) for field in descriptor.fields}
-    return None if None in parts.values() else descriptor.make(True, parts)
-
-
-def _part(field: TypeField, type_json: Mapping[str, Any]) -> Any:
-    if field.form == TYPE:
-        return plan_type(type_json.get(field.name))
-    return str(type_json.get(field.name, "REGULAR")) if field.enum else int(type_json.get(field.name, field.default))
-
-
-def _field(text: str) -> PlanField:
-    match = _FIELD.fullmatch(text)
-    if match is None:
-        raise OptionError(f"expected the name of a field between backticks, found {text[:200]!r}")
-    return PlanField(match[1].replace("``", "`"), plan_type(match[2]))
-
-
-def _parts(text: str) -> Iterator[str]:
-    """Yield the parts between commas outside of brackets and quotes."""
-    depth = start = 0
-    quote = ""
-    for at, character in enumerate(text):
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "`'":
-            quote = character
-        elif character in _OPENING:
-            depth += _OPENING[character]
-        elif character == "," and not depth:
-            yield text[start:at]
-            start = at + 1
-    if text[start:].strip():
-        yield text[start:]
-
-
-_TRANSFORMATIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "table-source-scan": ("source",),
-    "sink": (
-        *("sink", "upsert-materialize", "constraint-validator", "partitioner", "timestamp-inserter", "row-kind-setter"),
-        *("streaming-writer", "compact-coordinator", "compact-operator", "partition-committer", "discarding-sink"),
-    ),
-    "limit": ("rank",),
-    "sort-limit": ("rank",),
-    "window-table-function": ("window",),
-    "match": ("match", "timestamp-inserter"),
-    "interval-join": ("interval-join", "filter-left", "filter-right", "pad-left", "pad-right"),
-    "lookup-join": ("lookup-join", "lookup-join-materialize"),
-    "process-table-function": ("process",),
-}
-"""Operators of a node whose names differ from the type of the node (Flink: ``…_TRANSFORMATION``)."""
 
 _SHOWN: Final = 40
-_TYPE: Final = re.compile(r"stream-exec-(.+)_\d+")
 _RELEASE: Final = re.compile(r"(\d+)\.(\d+)")
 _LABEL: Final = re.compile(r"([a-z-]+)\[(\d+)\]")
-
-
-@dataclass(frozen=True)
-class PlanNode:
-    """A node of a plan, with its inputs.
-
-    ``id`` and ``type``: id and type in the plan: ``5``, ``stream-exec-join_1``.
-    """
-
-    id: int
-    type: str
-    content: Mapping[str, Any]  # JSON of the node
-    inputs: tuple[PlanNode, ...] = field(repr=False)  # the input nodes, in the order of the operator's inputs
-    # the release of Flink that compiled the plan, such as ``(2, 3)``; empty if the plan does not name it
-    release: tuple[int, ...] = ()
-
-    @cached_property
-    def output(self) -> PlanFields:
-        """The fields of the output rows."""
-        return self.fields_of("outputType")
-
-    @property
-    def kind(self) -> str:
-        """The name of its function, such as ``join``."""
-        match = _TYPE.fullmatch(self.type)
-        return self.type if match is None else match[1]
-
-    @property
-    def transformations(self) -> tuple[str, ...]:
-        """The possible operators of the node."""
-        return _TRANSFORMATIONS.get(self.kind, (self.kind,))
-
-    @property
-    def left(self) -> PlanFields:
-        """The fields of the rows of the first input."""
-        return self.inputs[0].output if self.inputs else ()
-
-    @property
-    def right(self) -> PlanFields:
-        """The fields of the rows of the second input."""
-        return self.inputs[1].output if len(self.inputs) > 1 else ()
-
-    @property
-    def has_ttl(self) -> dict[int, bool]:
-        """Whether states have time-to-live, by their indexes. Plans before Flink 1.18 do not contain this."""
-        states = self.at("state", default=())
-        return {int(state.get("index", 0)): not str(state.get("ttl", "0")).strip().startswith("0") for state in states}
-
-    def fields_of(self, member: str) -> PlanFields:
-        """Return the fields of a row type in the JSON of the node."""
-        try:
-            return row_fields(self.content.get(member))
-        except (OptionError, KeyError, TypeError) as error:
-            raise OptionError(f"plan: {member} of node {self.id} ({self.type}): {error}") from None
-
-    def at(self, *path: str, default: Any = None) -> Any:
-        """Return a part of the JSON, or the default if it does not exist."""
-        part: Any = self.content
-        for name in path:
-            part = part.get(name) if isinstance(part, Mapping) else None
-        return default if part is None else part
-
-
-@dataclass(frozen=True)
-class PlanOperator:
-    """An operator of the job that runs a plan: a node, and the operator's part of it."""
-
-    node: PlanNode
-    transformation: str
-    uid: str
-
-    @property
-    def uid_hash(self) -> str:
-        """The hash of the uid."""
-        return operator_id(self.uid)
-
-    @property
-    def label(self) -> str:
-        """The name of the operator and the number of the node: ``group-aggregate[5]``."""
-        return f"{self.transformation}[{self.node.id}]"
 
 
 @dataclass(frozen=True)
@@ -310,52 +99,81 @@ def _linked(
         missing = [source for source in sources if source not in linked]
         if missing:
             raise OptionError(f"plan: node {number} has the input {missing[0]}; this node does not precede it")
-        linked[number] = PlanNode(number, type_, content, tuple(linked[source] for source in sources), release)
+        inputs = tuple(linked[source] for source in sources)
+        linked[number] = PlanNode(number, type_, content, inputs, release, operator_of(type_))
         yield linked[number]
 
 
-# The normal form of nodes: equal for nodes that do the same, independent of Flink's version. Versions differ in omitted members,
-# in unused names, and in the versions of node types.
+# Operators without uids: of a job that was submitted as text, Flink computes the ids from the shape of the graph (Flink:
+# ``translateToPlan`` of ``StreamExec…``). Each node of the plan becomes one or more operators, or none. A plan does not contain
+# everything: the operators of a sink depend on the connector, and chains on the configuration. All usual ways are tried.
 
-_EMPTY: Final[tuple[Any, ...]] = (None, [], {})
-"""Values that a plan may omit: Flink 2 does not write empty lists."""
+COMMITTER: Final = "committer"
+"""The committer of a sink. Its uid follows from the uid of the sink."""
 
-_DEFAULTS: Final = {"upsertMaterializeStrategy": "LEGACY"}
-"""Members that plans omit if they have this value."""
+_MOST: Final = 1024
+"""The maximal number of ways to translate a plan that are tried."""
 
-_VERSIONED: Final = re.compile(r"(stream-exec-(?:sink|table-source-scan))_[12]")
-"""Types of nodes with the same state in versions 1 and 2. Versions of other types are distinguished."""
-
-_OWN: Final = frozenset({"id", "description", "inputProperties", "outputType", "state", "configuration", "unboundedOverVersion"})
-"""Members that do not define the function of a node: names, numbers, time-to-live, the version of its states."""
-
-
-def normal_node(node: PlanNode) -> dict[str, Any]:
-    """Return the function of a node, without its columns, its number, and its name."""
-    form: dict[str, Any] = normal_form({name: part for name, part in node.content.items() if name not in _OWN})
-    return form
-
-
-def normal_form(part: Any) -> Any:
-    """Return JSON with only the members that define the function of a node.
-
-    Members that are null, empty or equal to their default are omitted. The names of aggregate calls are omitted. A row type
-    becomes the types of its fields.
-    """
-    if isinstance(part, list):
-        return list(map(normal_form, part))
-    if not isinstance(part, Mapping):
-        return part
-    members = {name: _member(name, member) for name, member in part.items() if not (name == "name" and "argList" in part)}
-    return {name: member for name, member in members.items() if member not in _EMPTY and _DEFAULTS.get(name) != member}
+_SINKS: Final[tuple[SinkShape, ...]] = (
+    (("sink", True),),
+    (("sink", True), (COMMITTER, True)),
+    (("sink", False),),
+    (("sink", False), (COMMITTER, True)),
+    (("streaming-writer", True), ("discarding-sink", False)),
+    (("streaming-writer", True), ("discarding-sink", True)),
+    (("streaming-writer", True), ("partition-committer", False), ("discarding-sink", True)),
+    (("streaming-writer", True), ("partition-committer", True), ("discarding-sink", True)),
+    (("streaming-writer", True), ("compact-coordinator", False), ("compact-operator", False), ("discarding-sink", False)),
+    (
+        *(("streaming-writer", True), ("compact-coordinator", False), ("compact-operator", False)),
+        *(("partition-committer", False), ("discarding-sink", True)),
+    ),
+)
+"""Sinks of Flink's connectors: a function or a writer, alone or with a committer; files (Flink: ``StreamingSink``)."""
 
 
-def _member(name: str, part: Any) -> Any:
-    if name == "type" and isinstance(part, str):
-        return _VERSIONED.sub(r"\1", part)
-    if name.endswith("RowType"):
-        try:
-            return [str(row.type) for row in row_fields(part)]
-        except (OptionError, KeyError, TypeError):
-            return normal_form(part)
-    return normal_form(part)
+def _uid(node: PlanNode, transformation: str) -> str:
+    if transformation == COMMITTER:
+        return f"Sink Committer: {_uid(node, 'sink')}"
+    return uid_formats(node, transformation)[0]
+
+
+def translations(plan: CompiledPlan) -> Iterator[Mapping[str, PlanOperator]]:
+    """Yield the operators by their ids without uids, for each way to translate the plan. The most usual way comes first."""
+    for way in islice(_ways(plan), _MOST):
+        graph = JobGraph(way)
+        operators: list[PlanOperator] = []
+        passed: dict[int, Outlets] = {}
+        for node in plan.nodes:
+            passed[node.id] = node.operator.translate(graph, node, [passed[source.id] for source in node.inputs])
+            operators += [PlanOperator(node, name, _uid(node, name)) for name in graph.operators[len(operators) :]]
+        hashes = graph_hashes(graph.nodes, {})
+        yield {uid_hash: operators[place] for place, uid_hash in hashes.items()}
+
+
+def _ways(plan: CompiledPlan) -> Iterator[Way]:
+    sinks = [node for node in plan.nodes if node.kind == "sink"]
+    has_times = any(map(has_row_time, sinks))
+    has_match = any(node.kind == "match" for node in plan.nodes)
+    ids = [node.id for node in sinks]
+    together = [dict.fromkeys(ids, shape) for shape in _SINKS]
+    for shapes in together + (list(_different(sinks)) if len(sinks) > 1 else []):
+        for validated in product(*map(_validated, sinks)):
+            validated_sinks = dict(zip(ids, validated, strict=True))
+            for timestamps in (False, True) if has_times else (False,):
+                for chaining, match_chained in ((True, True), (True, False), (False, False)):
+                    if has_match or chaining == match_chained:
+                        yield Way(chaining, match_chained, shapes, validated_sinks, timestamps)
+
+
+def _different(sinks: Sequence[PlanNode]) -> Iterator[dict[int, SinkShape]]:
+    """Yield combinations of different sinks."""
+    for shapes in product(_SINKS[:5], repeat=len(sinks)):
+        if len(set(shapes)) > 1:
+            yield dict(zip((node.id for node in sinks), shapes, strict=True))
+
+
+def _validated(node: PlanNode) -> tuple[bool, ...]:
+    """Return whether an operator before a sink may check columns. Options that are not in the plan decide, too."""
+    required = any(f.type is None or not f.type.nullable for f in sink_row(node))
+    return (True, False) if required else (False, True)

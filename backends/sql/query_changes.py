@@ -8,24 +8,17 @@ are equal.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any, Final
 
-from state_processor.backends.sql.accumulator_changes import changed_accumulators, changed_over, changed_windows
-from state_processor.backends.sql.kept_row_changes import (
-    changed_join,
-    changed_materialized,
-    changed_ranks,
-    changed_row_of_key,
-    materializes,
-    sink_fields,
-)
-from state_processor.backends.sql.lineage import WINDOWS, Lineage, Relation, key_columns, windowing
-from state_processor.backends.sql.meaning import has_state, sink_row
-from state_processor.backends.sql.plan import CompiledPlan, PlanNode, normal_node
-from state_processor.backends.sql.row_changes import ChangedNode, RowChange, StateChanges, changed_key, label
+from state_processor.backends.sql.lineage import normal_node
+from state_processor.backends.sql.nodes import PlanNode
+from state_processor.backends.sql.operators.registry import has_state
+from state_processor.backends.sql.plan import CompiledPlan
+from state_processor.backends.sql.state_changes import RowChange, StateChanges, changed_key
 from state_processor.serializers.errors import StateMigrationError
+
+_SHORT: Final = 40
 
 
 class QueryChanges:
@@ -33,7 +26,6 @@ class QueryChanges:
 
     def __init__(self, old: CompiledPlan, new: CompiledPlan) -> None:
         self._old, self._new = old, new
-        self._before, self._after = Lineage(), Lineage()
         self._partners = self._pairs()
 
     def partner(self, node: PlanNode) -> PlanNode:
@@ -47,11 +39,7 @@ class QueryChanges:
         partner = self._partners.get(node.id)
         if partner is not None:
             return partner.type != node.type
-        return any(candidate.type != node.type or self._has_role(node, candidate) for candidate in self._alike(node))
-
-    def _has_role(self, node: PlanNode, partner: PlanNode) -> bool:
-        """Return whether a node of the new plan does the same as a node of the old one, with the same rows."""
-        return _role(self._before, node) == _role(self._after, partner) is not None
+        return any(candidate.type != node.type or node.role == candidate.role is not None for candidate in self._alike(node))
 
     def _left(self) -> list[PlanNode]:
         """Return the nodes of the new plan that continue with no state."""
@@ -64,48 +52,41 @@ class QueryChanges:
 
     def added(self) -> tuple[PlanNode, ...]:
         """Return the nodes of the new plan that start with empty state."""
-        partner_ids = {node.id for node in self._partners.values()}
-        return tuple(n for n in self._new.nodes if n.id not in partner_ids and any(map(has_state, n.transformations)))
+        return tuple(node for node in self._left() if any(map(has_state, node.transformations)))
 
     def changes(self, node: PlanNode) -> StateChanges:
         """Return the changes of the states of a node, by name. Other states stay unchanged."""
-        new = self.partner(node)
-        if (
-            node.type != new.type and node.kind in _CHANGES and node.kind != "sink"
-        ):  # connectors define the state of sources and sinks
+        new, operator = self.partner(node), node.operator
+        if node.type != new.type and operator.changes is not None and operator.has_versions:
             raise StateMigrationError(f"it is {node.type} in the old plan, {new.type} in the new one; its state may differ")
-        if node.kind not in _WITH_TTL:
+        if not operator.changes_ttl:
             _check_ttl(node, new)
-        find = _CHANGES.get(node.kind)
-        return {} if find is None else find(ChangedNode(node, self._before), ChangedNode(new, self._after))
+        return {} if operator.changes is None else operator.changes(node, new)
 
     def key_change(self, node: PlanNode) -> RowChange | None:
         """Return the change of the keys of a node; ``None`` for nodes whose keys are not known."""
-        sides = [ChangedNode(node, self._before), ChangedNode(self.partner(node), self._after)]
-        if node.kind not in _CHANGES or not (node.kind != "sink" or materializes(node)):
+        new, operator = self.partner(node), node.operator
+        if operator.changes is None:
             return None
-        if node.kind == "sink":
-            if not all(sink_row(side.node) for side in sides):
-                return None
-            before, after = (replace(side.inputs[0], fields=sink_fields(side)) for side in sides)
-        else:
-            before, after = (side.inputs[0] for side in sides)
-        return changed_key(before, after, before.picked(key_columns(node)[0]))
+        before, after = operator.keyed_rows(node), operator.keyed_rows(new)
+        if before is None or after is None:
+            return None
+        return changed_key(before, after, before.picked(node.key_columns[0]))
 
     def ttl_changes(self, node: PlanNode) -> dict[str, bool]:
         """Return whether states get time-to-live or lose it: by the side of a join, and by an empty name for other operators."""
         before, after = node.has_ttl, self.partner(node).has_ttl
-        sides = {0: "left-records", 1: "right-records"} if node.kind == "join" else {0: ""}
-        return {name: after[i] for i, name in sides.items() if i in before.keys() & after.keys() and before[i] != after[i]}
+        both = before.keys() & after.keys()
+        return {name: after[i] for i, name in node.operator.ttl_states.items() if i in both and before[i] != after[i]}
 
     def _pairs(self) -> dict[int, PlanNode]:
         pairs: dict[int, PlanNode] = {}
         left_old, left_new = list(self._old.nodes), list(self._new.nodes)
-        for identify in (Lineage.whole, _role):
-            before, after = _by(identify, self._before, left_old), _by(identify, self._after, left_new)
+        for member in ("whole", "role"):
+            before, after = _by(member, left_old), _by(member, left_new)
             for identity, nodes in before.items():
                 new_nodes = after.get(identity, [])
-                if len(nodes) == len(new_nodes) and (len(nodes) == 1 or identify is Lineage.whole):
+                if len(nodes) == len(new_nodes) and (len(nodes) == 1 or member == "whole"):
                     pairs |= {old_node.id: new_node for old_node, new_node in zip(nodes, new_nodes, strict=True)}
             paired_ids = {node.id for node in pairs.values()}
             left_old = [node for node in left_old if node.id not in pairs]
@@ -117,49 +98,52 @@ class QueryChanges:
         alike = self._alike(node)
         if not alike:
             for unmatched in self._left():
-                if (node.kind, unmatched.kind) in _OTHER_SHAPES:
-                    return _OTHER_SHAPES[node.kind, unmatched.kind]
+                if unmatched.kind in node.operator.other_shapes:
+                    return node.operator.other_shapes[unmatched.kind]
             return f"the new query does not have a matching {node.kind}"
-        same = [candidate for candidate in alike if self._has_role(node, candidate)]
+        same = [candidate for candidate in alike if node.role == candidate.role is not None]
         if same:
-            return f"it is ambiguous: {' or '.join(map(label, same))} of the new plan do the same with the same rows"
+            return f"it is ambiguous: {_labels(same)} of the new plan do the same with the same rows"
         if len(alike) > 1:
-            which = " or ".join(map(label, alike))
-            return f"{which} of the new plan does something else, or has other input; such state can only be kept unchanged"
-        if node.kind not in _CHANGES:
+            return (
+                f"{_labels(alike)} of the new plan does something else, or has other input; such state can only be kept unchanged"
+            )
+        if node.operator.changes is None:
             members = _other_members(node, alike[0])
             change = f"does something else ({members})" if members else "has other input"
-            content = _CONTENTS.get(node.kind, "such state can only be kept unchanged")
-            return f"{label(alike[0])} of the new plan {change}; {content}"
-        return self._difference(ChangedNode(node, self._before), ChangedNode(alike[0], self._after))
-
-    def _difference(self, old: ChangedNode, new: ChangedNode) -> str:
-        if old.node.kind == "sink":
-            for side in (old, new):
-                sink_fields(side)
-        if [r.rows for r in old.inputs] != [r.rows for r in new.inputs]:
-            return f"{label(new.node)} of the new plan has other input rows: from other tables, or with another condition"
-        if _keys(old) == _keys(new):
-            members = _other_members(old.node, new.node)
-            change = "does something else" if old.node.kind == "sink" else "has other windows, or does something else"
-            return f"{label(new.node)} of the new plan {change} ({members})"
-        return f"its key is {_key_names(old)} in the old plan, {_key_names(new)} in {label(new.node)} of the new one"
+            return f"{alike[0].label} of the new plan {change}; {node.operator.unchanged}"
+        return _difference(node, alike[0])
 
 
-def _keys(side: ChangedNode) -> list[Any]:
-    return [relation.picked(columns) for relation, columns in zip(side.inputs, key_columns(side.node), strict=False)]
+def _difference(old: PlanNode, new: PlanNode) -> str:
+    """Return the reason why a node of the new plan does not do the same as a node of the old one."""
+    old.operator.check(old)
+    old.operator.check(new)
+    if [relation.rows for relation in old.input_relations] != [relation.rows for relation in new.input_relations]:
+        return f"{new.label} of the new plan has other input rows: from other tables, or with another condition"
+    if _keys(old) == _keys(new):
+        return f"{new.label} of the new plan {old.operator.other} ({_other_members(old, new)})"
+    return f"its key is {_key_names(old)} in the old plan, {_key_names(new)} in {new.label} of the new one"
 
 
-def _key_names(side: ChangedNode) -> str:
+def _keys(node: PlanNode) -> list[Any]:
+    return [relation.picked(columns) for relation, columns in zip(node.input_relations, node.key_columns, strict=False)]
+
+
+def _key_names(node: PlanNode) -> str:
     names: list[str] = []
-    for relation, columns in zip(side.inputs, key_columns(side.node), strict=False):
-        names += [relation.fields[int(i)].name for i in columns]
+    for relation, columns in zip(node.input_relations, node.key_columns, strict=False):
+        names += [relation.fields[i].name for i in columns]
     return ", ".join(names) or "nothing"
+
+
+def _labels(nodes: Sequence[PlanNode]) -> str:
+    return " or ".join(node.label for node in nodes)
 
 
 def _other_members(old: PlanNode, new: PlanNode) -> str:
     """Return the members that differ as text; large members only by name."""
-    before, after = normal_node(old), normal_node(new)
+    before, after = normal_node(old.content), normal_node(new.content)
     names = [name for name in before | after if before.get(name) != after.get(name)]
     differences = []
     for name in names:
@@ -169,38 +153,12 @@ def _other_members(old: PlanNode, new: PlanNode) -> str:
     return "; ".join(differences)
 
 
-def _by(identify: Callable[[Lineage, PlanNode], Any], lineage: Lineage, nodes: Sequence[PlanNode]) -> dict[Any, list[PlanNode]]:
+def _by(member: str, nodes: Sequence[PlanNode]) -> dict[Any, list[PlanNode]]:
     nodes_by_identity: dict[Any, list[PlanNode]] = {}
     for node in nodes:
-        if (identity := identify(lineage, node)) is not None:
+        if (identity := getattr(node, member)) is not None:
             nodes_by_identity.setdefault(identity, []).append(node)
     return nodes_by_identity
-
-
-def _role(lineage: Lineage, node: PlanNode) -> tuple[Any, ...] | None:
-    """Return the function of a node with state, independent of its columns; ``None`` if columns matter."""
-    for path in (("scanTableSource", "table", "identifier"), ("dynamicTableSink", "table", "identifier")):
-        if node.at(*path) is not None and not materializes(node):
-            return (node.kind, node.at(*path))
-    if node.kind not in _CHANGES:
-        return None
-    if node.kind == "sink":
-        return (*_fed(lineage, node), node.at("dynamicTableSink", "table", "identifier"), node.at(_STRATEGY, default="LEGACY"))
-    return _fed(lineage, node)
-
-
-_STRATEGY: Final = "upsertMaterializeStrategy"
-
-
-def _fed(lineage: Lineage, node: PlanNode) -> tuple[Any, ...]:
-    """Return the function of a node with its input rows and keys."""
-    inputs = lineage.inputs(node)
-    keys = [tuple(relation.picked(key)) for relation, key in zip(inputs, key_columns(node), strict=False)]
-    return (node.kind, tuple(relation.rows for relation in inputs), tuple(keys), _windows(node, inputs))
-
-
-def _windows(node: PlanNode, inputs: Sequence[Relation]) -> str:
-    return json.dumps(windowing(node, inputs[0]), sort_keys=True) if node.kind in WINDOWS or node.kind == "over-aggregate" else ""
 
 
 def _check_ttl(old: PlanNode, new: PlanNode) -> None:
@@ -210,37 +168,3 @@ def _check_ttl(old: PlanNode, new: PlanNode) -> None:
         if before[index] != after[index]:
             words = ["with" if has_ttl else "without" for has_ttl in (before[index], after[index])]
             raise StateMigrationError(f"it has state {words[0]} time-to-live in the old plan, {words[1]} it in the new one")
-
-
-_SHORT: Final = 40
-
-_CONTENTS: Final = {
-    "match": "the state has the rows that the old pattern has matched, which stay matched: it can only be kept unchanged",
-}
-"""What operators without known changes keep, where a general sentence is not enough."""
-
-_OTHER_SHAPES: Final[Mapping[tuple[str, str], str]] = {
-    ("global-group-aggregate", "group-aggregate"): "the new query aggregates in one phase; its accumulators differ",
-    ("group-aggregate", "global-group-aggregate"): "the new query aggregates in two phases; their accumulators differ",
-    ("join", "multi-join"): (
-        "the new query joins all inputs in one operator with other states; compile it with "
-        "table.optimizer.multi-join.enabled = false"
-    ),
-}
-"""Reasons why an operator can't continue with the state of an equivalent operator of another kind."""
-
-_CHANGES: Final[Mapping[str, Callable[[ChangedNode, ChangedNode], StateChanges]]] = {
-    "group-aggregate": changed_accumulators,
-    "global-group-aggregate": changed_accumulators,
-    "join": changed_join,
-    "deduplicate": changed_row_of_key,
-    "changelog-normalize": changed_row_of_key,
-    "rank": changed_ranks,
-    **dict.fromkeys(WINDOWS, changed_windows),
-    "over-aggregate": changed_over,
-    "sink": changed_materialized,
-}
-"""Changes of operators that support other columns or calls."""
-
-_WITH_TTL: Final = frozenset(("group-aggregate", "global-group-aggregate", "join", "deduplicate", "changelog-normalize"))
-"""Operators all of whose states get time-to-live, or lose it."""

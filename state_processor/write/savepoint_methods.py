@@ -7,8 +7,10 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any, Self
 
-from state_processor.backends.sql.bootstrap import History, JoinedRows, KeptRow, history_of
-from state_processor.backends.sql.plan import CompiledPlan, PlanOperator
+from state_processor.backends.sql.bootstrap import History, JoinedRows, KeptRow
+from state_processor.backends.sql.nodes import PlanOperator
+from state_processor.backends.sql.operators.registry import history_of
+from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.backends.state.descriptions import OPERATOR_LIST, UNION_LIST
 from state_processor.backends.write.entry_encoder import VALUE
 from state_processor.options.access import read_plan

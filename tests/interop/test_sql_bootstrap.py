@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
-from state_processor.backends.sql.bootstrap import Input, JoinedRows, history_of
+from state_processor.backends.sql.bootstrap import Input, JoinedRows
+from state_processor.backends.sql.operators.registry import history_of
 from state_processor.backends.sql.plan import CompiledPlan
 from tests.interop import flink, sql_queries
 

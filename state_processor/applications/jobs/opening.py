@@ -19,8 +19,9 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.read.keyed_splits import managed_handles
 from state_processor.backends.read.state_listing import Survey, subtask_label, surveys
-from state_processor.backends.sql.meaning import has_state
-from state_processor.backends.sql.plan import CompiledPlan, PlanOperator
+from state_processor.backends.sql.nodes import PlanOperator
+from state_processor.backends.sql.operators.registry import has_state
+from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import shown_name

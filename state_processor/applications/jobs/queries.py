@@ -13,9 +13,10 @@ from state_processor.applications.jobs.opening import state_signature
 from state_processor.applications.jobs.signature import KEY, OperatorSignature, StateSignature
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
 from state_processor.backends.read.query_operators import fits
-from state_processor.backends.sql.plan import CompiledPlan, PlanNode, PlanOperator, uid_formats
+from state_processor.backends.sql.nodes import PlanNode, PlanOperator
+from state_processor.backends.sql.plan import CompiledPlan, uid_formats
 from state_processor.backends.sql.query_changes import QueryChanges
-from state_processor.backends.sql.row_changes import StateSuccession
+from state_processor.backends.sql.state_changes import StateSuccession
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.write.build import SavepointBuild
 from state_processor.write.migration.query_migration import MigratingOperator, QueryMigration

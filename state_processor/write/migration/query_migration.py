@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
-from state_processor.backends.sql import row_changes
-from state_processor.backends.sql.meaning import has_state
-from state_processor.backends.sql.plan import CompiledPlan, PlanOperator, uid_formats
+from state_processor.backends.sql import state_changes
+from state_processor.backends.sql.nodes import PlanOperator
+from state_processor.backends.sql.operators.registry import has_state
+from state_processor.backends.sql.plan import CompiledPlan, uid_formats
 from state_processor.backends.sql.query_changes import QueryChanges
-from state_processor.backends.sql.row_changes import (
+from state_processor.backends.sql.state_changes import (
     NewField,
     RowChange,
     StateChanges,
@@ -64,7 +65,7 @@ from state_processor.write.rows.row_protocol import Rows
 OPTIONS: Final = DecodeOptions(nanos="string", row_kind=True)
 """How rows are read: so that nothing of them is lost."""
 
-_PARTS: Final[Mapping[str, str]] = {MAP_KEY: row_changes.MAP_KEY, MAP_VALUE: row_changes.VALUE, VALUE: row_changes.VALUE}
+_PARTS: Final[Mapping[str, str]] = {MAP_KEY: state_changes.MAP_KEY, MAP_VALUE: state_changes.VALUE, VALUE: state_changes.VALUE}
 """The parts of a state that have rows, by column."""
 
 
@@ -99,7 +100,7 @@ def _changed_batch(state: MigratedState, rows: pa.RecordBatch) -> pa.RecordBatch
             if change is not None:
                 old, new = _without_ttl(state.old.serializers[part]), _without_ttl(state.new.serializers[part])
                 column = _changed(column, old, change, new)
-            if part == row_changes.VALUE and state.change.counted is not None:
+            if part == state_changes.VALUE and state.change.counted is not None:
                 column = _counted(column, state.change.counted)
             columns[name] = column
     if LAST_ACCESS in rows.schema.names and state.change.ttl is not False:

@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from state_processor.backends.sql.plan import CompiledPlan, PlanNode
+from state_processor.backends.sql.nodes import PlanNode
+from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.backends.sql.query_changes import QueryChanges
-from state_processor.backends.sql.row_changes import StateSuccession
+from state_processor.backends.sql.state_changes import StateSuccession
 from state_processor.serializers.table.logical_types import AtomicType
 from tests.archives import unpacked
 

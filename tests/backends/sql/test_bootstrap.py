@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from state_processor.backends.sql.bootstrap import Accumulators, JoinedRows, KeptRow, LastRows, RankedRows, history_of
-from state_processor.backends.sql.plan import CompiledPlan, PlanOperator
+from state_processor.backends.sql.bootstrap import Accumulators, JoinedRows, KeptRow, LastRows, RankedRows
+from state_processor.backends.sql.nodes import PlanOperator
+from state_processor.backends.sql.operators.registry import history_of
+from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.serializers.errors import NotFoundError, OptionError
 from tests.archives import unpacked
 

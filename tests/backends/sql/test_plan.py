@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from state_processor.backends.metadata.operator_id import operator_id
-from state_processor.backends.sql.calls import accumulator, aggregate_calls
-from state_processor.backends.sql.meaning import key_of
-from state_processor.backends.sql.plan import CompiledPlan, distinct_names, plan_type, row_fields
+from state_processor.backends.sql.accumulators import accumulator, aggregate_calls
+from state_processor.backends.sql.fields import distinct_names, plan_type, row_fields
+from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.serializers.errors import NotFoundError, OptionError
 
 COLUMNS = ("customer", "amount", "item", "$f3")
@@ -168,7 +168,7 @@ def test_a_process_table_function_has_its_own_uid_and_the_names_of_its_partition
     }
     plan = CompiledPlan.parse(json.dumps({"nodes": [scan, function], "edges": [{"source": 1, "target": 2}]}))
     operator = plan.operators[operator_id("totals")]
-    assert [f.name for f in key_of(operator) or ()] == ["customer"]
+    assert [f.name for f in operator.key or ()] == ["customer"]
 
 
 def test_types_that_a_plan_has_as_objects() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from state_processor.backends.sql.row_changes import StateSuccession, ViewChange
+from state_processor.backends.sql.state_changes import StateSuccession, ViewChange
 from state_processor.backends.state.descriptions import VALUE, KeyedDescription
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.types.identifier import OperatorIdentifier

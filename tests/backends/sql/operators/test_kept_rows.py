@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from state_processor.backends.sql.row_changes import StateSuccession
+from state_processor.backends.sql.state_changes import StateSuccession
 from state_processor.errors import StateMigrationError
 from tests.backends.sql.plan_edits import LITERAL, ROW, TS, Plan, before, changed, changes_of, columns, node, old_node, plan_of
 

@@ -1,4 +1,4 @@
-"""Tests of :mod:`state_processor.backends.sql.node_calls`, and of names by :mod:`state_processor.backends.sql.node_calls`."""
+"""Texts of expressions, and names of the columns that projections and aggregates compute."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from state_processor.backends.sql.calls import aggregate_calls
-from state_processor.backends.sql.node_calls import shown_columns
+from state_processor.backends.sql.accumulators import aggregate_calls
 from state_processor.backends.sql.plan import CompiledPlan
 
 Json = dict[str, Any]
@@ -69,7 +68,7 @@ def texts(*projections: list[Json], passing: str = "exchange") -> Mapping[str, s
         nodes.append(node)
     edges = [{"source": i, "target": i + 1} for i in range(len(types) - 1)]
     plan = CompiledPlan.parse(json.dumps({"nodes": nodes, "edges": edges}))
-    shown = shown_columns(plan.nodes[-2])
+    shown = plan.nodes[-2].row
     return {f.name: s.name for f, s in zip(plan.nodes[-2].output, shown, strict=True) if f.name != s.name}
 
 
@@ -146,7 +145,7 @@ def named(projections: Json, names: list[str], then: list[str]) -> list[str]:
     ]
     nodes[1]["projection"] = projections
     edges = [{"source": i, "target": i + 1} for i in range(2)]
-    return [f.name for f in shown_columns(CompiledPlan.parse(json.dumps({"nodes": nodes, "edges": edges})).nodes[-1])]
+    return [f.name for f in CompiledPlan.parse(json.dumps({"nodes": nodes, "edges": edges})).nodes[-1].row]
 
 
 DOUBLE = call("*", column(0), literal(2), syntax="BINARY")

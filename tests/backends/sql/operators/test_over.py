@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from state_processor.backends.sql.row_changes import NewField, StateSuccession
+from state_processor.backends.sql.state_changes import NewField, StateSuccession
 from state_processor.errors import StateMigrationError
 from tests.backends.sql.plan_edits import (
     BIGINT,

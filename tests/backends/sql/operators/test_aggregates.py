@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from state_processor.backends.sql.row_changes import NewField, StateSuccession, ViewChange, change_of
+from state_processor.backends.sql.state_changes import NewField, StateSuccession, ViewChange, change_of
 from state_processor.errors import StateMigrationError
 from state_processor.serializers.table.logical_types import MAP_VIEW
 from tests.backends.sql.plan_edits import (

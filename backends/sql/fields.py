@@ -1,0 +1,142 @@
+"""Fields of the rows of plans, and their types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.table.logical_type_text import parse_logical_type
+from state_processor.serializers.table.logical_types import (
+    ArrayType,
+    LogicalType,
+    MapType,
+    MultisetType,
+    RowField,
+    RowType,
+    TimestampType,
+)
+from state_processor.serializers.table.type_descriptors import SQL_TYPES, TYPE, TypeField
+
+_FIELD: Final = re.compile(r"\s*`((?:[^`]|``)*)`\s*(.*)", re.DOTALL)
+_ROW: Final = re.compile(r"\s*ROW\s*<(.*)>\s*(?:NOT\s+NULL\s*)?", re.DOTALL)
+_OPENING: Final = {"<": 1, "(": 1, ">": -1, ")": -1}
+_AS_OBJECTS: Final = {
+    descriptor.root: descriptor
+    for descriptor in SQL_TYPES
+    if descriptor.type in (TimestampType, ArrayType, MultisetType, MapType)
+}
+"""Types that plans have as objects with the fields of their Java class, by root."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanField:
+    """A field of a row: its name and its type. A plan does not describe types of user classes.
+
+    ``fields`` has the field names of a row with unknown types.
+    """
+
+    name: str
+    type: LogicalType | None = None
+    fields: tuple[PlanField, ...] = ()
+
+    def __str__(self) -> str:
+        return f"`{self.name}` {self.type or 'of an unknown type'}"
+
+
+PlanFields = tuple[PlanField, ...]
+
+
+def row_fields(type_json: Any) -> PlanFields:
+    """Return the fields of a row type."""
+    if isinstance(type_json, Mapping) and type_json.get("type") == "ROW":
+        return tuple(PlanField(str(f["name"]), plan_type(f["fieldType"])) for f in type_json.get("fields", ()))
+    match = _ROW.fullmatch(type_json) if isinstance(type_json, str) else None
+    if match is None:
+        raise OptionError(f"expected the type of a row, found {str(type_json)[:200]!r}")
+    return tuple(map(_field, _parts(match[1])))
+
+
+def distinct_names(fields: Iterable[PlanField]) -> PlanFields:
+    """Return the fields with distinct names: Flink permits two fields with the same name."""
+    by_name: dict[str, PlanField] = {}
+    for position, plan_field in enumerate(fields):
+        name = plan_field.name
+        while name in by_name:
+            name = f"{name}_{position}"
+        by_name[name] = replace(plan_field, name=name)
+    return tuple(by_name.values())
+
+
+def picked(fields: PlanFields, indices: Any) -> PlanFields:
+    """Return some fields by their positions."""
+    return tuple(fields[int(i)] for i in indices or ())
+
+
+def names_of(fields: Iterable[PlanField]) -> str:
+    """Return the names of fields as text."""
+    return ", ".join(f.name for f in fields)
+
+
+def is_time(type_: LogicalType | None, *kinds: str) -> bool:
+    """Return whether a type is a time attribute of a kind: ``ROWTIME`` or ``PROCTIME``."""
+    return isinstance(type_, TimestampType) and type_.kind in kinds
+
+
+def plan_type(type_json: Any) -> LogicalType | None:
+    """Return a type; ``None`` for a type that only a Java class describes."""
+    if isinstance(type_json, str):
+        try:
+            return parse_logical_type(type_json)
+        except OptionError:
+            return None
+    if not isinstance(type_json, Mapping):
+        return None
+    type_ = _of_object(type_json)
+    return None if type_ is None else replace(type_, nullable=bool(type_json.get("nullable", True)))
+
+
+def _of_object(type_json: Mapping[str, Any]) -> LogicalType | None:
+    root = type_json.get("type")
+    if root == "ROW":
+        fields = row_fields(type_json)
+        typed_fields = tuple(RowField(f.name, f.type) for f in fields if f.type is not None)
+        return RowType(typed_fields) if len(typed_fields) == len(fields) else None
+    descriptor = _AS_OBJECTS.get(str(root))
+    if descriptor is None:
+        return plan_type(root) if isinstance(root, str) and type_json.keys() <= {"type", "nullable"} else None
+    parts = {field.attribute: _part(field, type_json) for field in descriptor.fields}
+    return None if None in parts.values() else descriptor.make(True, parts)
+
+
+def _part(field: TypeField, type_json: Mapping[str, Any]) -> Any:
+    if field.form == TYPE:
+        return plan_type(type_json.get(field.name))
+    return str(type_json.get(field.name, "REGULAR")) if field.enum else int(type_json.get(field.name, field.default))
+
+
+def _field(text: str) -> PlanField:
+    match = _FIELD.fullmatch(text)
+    if match is None:
+        raise OptionError(f"expected the name of a field between backticks, found {text[:200]!r}")
+    return PlanField(match[1].replace("``", "`"), plan_type(match[2]))
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yield the parts between commas outside of brackets and quotes."""
+    depth = start = 0
+    quote = ""
+    for at, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "`'":
+            quote = character
+        elif character in _OPENING:
+            depth += _OPENING[character]
+        elif character == "," and not depth:
+            yield text[start:at]
+            start = at + 1
+    if text[start:].strip():
+        yield text[start:]
