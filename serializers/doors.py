@@ -7,11 +7,16 @@ by :func:`spelled`, and methods that read state by :func:`read_with`, so that us
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+from state_processor.serializers.errors import OptionError
+
+_Choice = TypeVar("_Choice", bound=str)
 
 
 class Door(Enum):
@@ -102,6 +107,31 @@ def spelled(argument: str, *value: Any) -> str:
     if door is Door.DATA_SOURCE:
         return "=".join([text_name(argument), *map(_option_text, value)])
     return "=".join([argument, *map(repr, value)])
+
+
+def choice_of(value: object, choices: Iterable[_Choice]) -> _Choice | None:
+    """Return the choice that a value spells; case, dashes and underscores do not count. ``None`` if it spells none."""
+    plain = _plain(value) if isinstance(value, str) else None
+    return next((choice for choice in choices if _plain(choice) == plain), None)
+
+
+def checked_choice(argument: str, value: object, choices: Iterable[_Choice]) -> _Choice:
+    """Return the choice that the value of an option spells, see :func:`choice_of`.
+
+    Raises
+    ------
+    OptionError
+        If it spells none.
+    """
+    names = tuple(choices)
+    choice = choice_of(value, names)
+    if choice is None:
+        raise OptionError(f"{spelled(argument, value)}: expected one of {', '.join(names)}")
+    return choice
+
+
+def _plain(name: str) -> str:
+    return re.sub("[-_ ]", "", name).lower()
 
 
 def read_with(kind: str) -> str:

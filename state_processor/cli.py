@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 
 from state_processor import __version__
 from state_processor.commands.terminal import complain, escape_in_help, printed_log
-from state_processor.serializers.doors import Door, entered
+from state_processor.serializers.doors import Door, choice_of, entered
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.types.answers import Answer
 
@@ -67,7 +67,7 @@ class Parser(argparse.ArgumentParser):
         """Return the value of an argument. Choices may be spelled as in Python or as flags are, in any case."""
         value = super()._get_value(action, arg_string)  # type: ignore[misc]
         choices = () if isinstance(action.choices, dict) else action.choices or ()
-        return next((c for c in choices if isinstance(value, str) and _plain(c) == _plain(value)), value)
+        return choice_of(value, filter(lambda choice: isinstance(choice, str), choices)) or value
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = list(map(str, action.choices or ()))
@@ -83,10 +83,6 @@ def _related_command(program: str, flag: str) -> str:
     matching = [n for n, parser in parsers.items() if flag in parser._option_string_actions]
     related = [n for n in matching if set(n.split("-")) & set(command.split("-"))]
     return f"; the command {related[0]} has it" if len(related) == 1 and len(matching) < _COMMON else ""
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("_", "-")
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Unpack, overload
 
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
+from state_processor.serializers.late import requirement
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,6 +60,7 @@ def open(
         from state_processor.arrow_reader import SavepointReader
 
         return SavepointReader.read(path, **options)
-    from state_processor.reader import SavepointReader as SparkReader
+    with requirement("spark", "sp.open with a session and other uses of Spark", "pyspark", "py4j"):
+        from state_processor.reader import SavepointReader as SparkReader
 
     return SparkReader.read(spark, path, **options)

@@ -38,7 +38,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants
 from state_processor.backends.state.descriptions import OperatorListDescription
-from state_processor.serializers.doors import spelled
+from state_processor.serializers.doors import checked_choice, spelled
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
 
 WRITER_STATES: Final = ("writer_raw_states", "bucket-states")
@@ -153,10 +153,8 @@ def read_sink_state(state: SinkState, connector: str | None = None) -> pa.Table:
 def sink_connector(state: SinkState, name: str | None) -> SinkConnector | None:
     """Return the connector of a name, or the one whose formats all bytes have; ``None`` if they are to stay bytes."""
     known_sinks = sinks()
-    if name not in (None, RAW, *known_sinks):
-        raise OptionError(f"{spelled('connector', name)} is not one of {', '.join(map(repr, (*known_sinks, RAW)))}")
     if name is not None:
-        return known_sinks.get(name)
+        return known_sinks.get(checked_choice("connector", name, (*known_sinks, RAW)))
     if not state.writers and not _has_committables(state):
         return None
     fitting = [connector for connector in known_sinks.values() if fits(connector.name, partial(decoded_sink, state, connector))]

@@ -36,7 +36,7 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_listing import operator_label, state_variants
 from state_processor.backends.read.stored_operator import StoredOperator
-from state_processor.serializers.doors import spelled
+from state_processor.serializers.doors import checked_choice, spelled
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
     NotFoundError,
@@ -111,9 +111,8 @@ def read_source_splits(snapshot: Snapshot, operator: OperatorState, connector: s
     """
     known_sources = sources()
     by_consumer = consumers()
-    if connector not in (None, RAW, *by_consumer, *known_sources):
-        connectors = ", ".join(map(repr, (*known_sources, *by_consumer, RAW)))
-        raise OptionError(f"{spelled('connector', connector)} is not one of {connectors}")
+    if connector is not None:
+        connector = checked_choice("connector", connector, (*known_sources, *by_consumer, RAW))
     states = state_variants(snapshot, operator)
     for name, (consumer, successor) in by_consumer.items():
         if connector == name or (connector is None and consumer.state in states and READER_STATE not in states):

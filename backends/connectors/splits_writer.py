@@ -27,7 +27,7 @@ from state_processor.backends.connectors.connector import (
 )
 from state_processor.backends.connectors.registry import sources
 from state_processor.backends.connectors.source_splits import recognized, splits_schema
-from state_processor.serializers.doors import spelled
+from state_processor.serializers.doors import checked_choice, spelled
 from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, OptionError
 
 
@@ -61,10 +61,8 @@ def written_source(rows: Sequence[Values], base: SourceState | None = None, conn
 def _connector(base: SourceState | None, name: str | None) -> Connector:
     known_sources = sources()
     connectors = ", ".join(map(repr, known_sources))
-    if name is not None and name not in known_sources:
-        raise OptionError(f"{spelled('connector', name)}: splits are written for {connectors}")
     if name is not None:
-        return known_sources[name]
+        return known_sources[checked_choice("connector", name, known_sources)]
     connector = recognized(base) if base is not None else None
     if connector is None:
         raise OptionError(f"name the connector of these splits by {spelled('connector')}: one of {connectors}")

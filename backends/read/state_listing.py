@@ -56,6 +56,10 @@ def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | No
     if any(operator.operator_id == operator_id(id_or_label) for operator in snapshot.metadata.operators):
         by_uid = code_or_text(f"OperatorIdentifier.for_uid({id_or_label!r})", spelled("uid_hash", operator_id(id_or_label)))
         raise NotFoundError(f"no operator has the uid hash {id_or_label}; one has this uid: name it by {by_uid}")
+    without_uid = [o for o in snapshot.metadata.operators if uid and not o.uid]
+    same_names = [o.operator_id for o in without_uid if str(uid).lower() in (o.name or "").lower()]
+    if same_names:
+        raise NotFoundError(f"no operator has the uid {uid!r}; this is in the name of {', '.join(map(repr, same_names))}")
     labels = [o.label for o in snapshot.metadata.operators]
     raise NotFoundError.naming_nearest("operator", uid or id_or_label, labels)
 

@@ -20,6 +20,7 @@ from state_processor.errors import (
     OptionError,
     UnsupportedFormatError,
 )
+from state_processor.serializers.late import requirement
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -219,7 +220,8 @@ class StreamingCheckpoint:
 
     def _paths(self, directory: str, **options: str) -> list[str]:
         """Return the paths of the files of a directory; Spark does not read their content."""
-        from pyspark.errors import AnalysisException
+        with requirement("spark", "sp.StreamingCheckpoint and other uses of Spark", "pyspark", "py4j"):
+            from pyspark.errors import AnalysisException
 
         try:
             files = self._spark.read.format("binaryFile").options(**options).load(directory)

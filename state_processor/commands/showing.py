@@ -12,14 +12,17 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read import catalog
 from state_processor.backends.read.option import ROWS, Kind
 from state_processor.backends.read.state_access import TIMER_KIND
+from state_processor.backends.read.state_listing import find_operator
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.commands.command import (
+    ANY_OPERATOR,
     OPERATOR,
     PRINTING,
     SNAPSHOT,
     argument,
     command,
     flags,
+    named_operator,
     one_of,
     positive,
     required_operator,
@@ -95,15 +98,20 @@ def _say_hint(snapshot: Snapshot) -> None:
 @command(
     "states",
     "states of all operators, with types",
-    "Show the states of all operators, with types.",
+    "Show the states of all operators, or of one, with types.",
     SNAPSHOT,
+    ANY_OPERATOR,
     PRINTING,
     flags(Kind.TABLES),
     python=("SavepointReader.states",),
 )
 def _states(options: argparse.Namespace) -> None:
     snapshot = SnapshotAccess.of(**flag_values(options)).open(options.path)
+    operator = named_operator(options)
     rows = catalog.states(snapshot, advise=True).to_pylist()
+    if operator is not None:
+        operator_id = find_operator(snapshot, operator.uid, operator.uid_hash).operator_id
+        rows = [row for row in rows if row["operator_uid_hash"] == operator_id]
     if options.json:
         print_json(rows)
         return
@@ -114,6 +122,8 @@ def _states(options: argparse.Namespace) -> None:
         kind = of_operator[0]["operator_kind"]
         say(f"{chr(10) * bool(number)}operator {text_of(operator)}{f', {kind}' if kind else ''}")
         print_table(columns, of_operator, options)
+    if any(row["python"] for row in rows):
+        say("\nA PyFlink job wrote these states: their values are bytes unless --python-type declares the type, such as LONG")
     _say_hint(snapshot)
 
 

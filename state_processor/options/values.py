@@ -20,7 +20,7 @@ from state_processor.backends.state.python_states import PythonType, Unpickled
 from state_processor.options.allowed_modules import is_module_name
 from state_processor.options.given_tables import as_key_table, rows_of
 from state_processor.serializers.core.calendars import java_zone
-from state_processor.serializers.doors import spelled
+from state_processor.serializers.doors import choice_of, spelled
 from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.java.types import JavaType
@@ -80,13 +80,13 @@ class ValueKind:
 
 
 def one_of(*choices: str) -> ValueKind:
-    """Return the kind of values that are one of some names, in any case."""
-    by_lower = {choice.lower(): choice for choice in choices}
+    """Return the kind of values that are one of some names, in any spelling."""
 
     def check(value: Any) -> str:
-        if not isinstance(value, str) or value.strip().lower() not in by_lower:
+        choice = choice_of(value, choices)
+        if choice is None:
             raise ValueError
-        return by_lower[value.strip().lower()]
+        return choice
 
     return ValueKind(f"one of {', '.join(map(repr, choices))}", "str", check)
 

@@ -22,8 +22,8 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.snapshots import searched
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import MissingFileError, NotASnapshotError, OptionError
+from state_processor.serializers.doors import checked_choice
+from state_processor.serializers.errors import MissingFileError, NotASnapshotError
 from state_processor.serializers.late import pc
 
 HistoryBy = Literal["state", "key_group"]
@@ -107,8 +107,7 @@ def history(
     MissingFileError, CorruptSnapshotError
         If a file of a store is missing or damaged.
     """
-    if by not in get_args(HistoryBy):
-        raise OptionError(f"{spelled('by', by)}: expected one of {', '.join(get_args(HistoryBy))}")
+    by = checked_choice("by", by, get_args(HistoryBy))
     access = SnapshotAccess.of(**options)
     return history_of(searched(directory, depth, access).snapshots, access, by)
 

@@ -16,7 +16,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.state_listing import find_operator, operator_label
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.display.progress import progress
-from state_processor.serializers.doors import spelled
+from state_processor.serializers.doors import checked_choice, spelled
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier
 
@@ -74,9 +74,7 @@ class SizeReport:
 
         ``threads`` is the maximum number of threads that measure parts in this process: tasks of Spark have larger parts.
         """
-        kind: SizesBy | None = next((b for b in get_args(SizesBy) if b == by), None)
-        if kind is None:
-            raise OptionError(f"{spelled('by', by)}: expected one of {', '.join(get_args(SizesBy))}")
+        kind: SizesBy = checked_choice("by", by, get_args(SizesBy))
         if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
             raise OptionError(f"top={top!r}: expected a number of rows, or None for all")
         if kind == "key" and operator is None:

@@ -14,6 +14,7 @@ from state_processor.options.table import EFFECTIVE_OPTIONS, PUSHDOWN
 from state_processor.serializers.doors import (
     Door,
     changing,
+    checked_choice,
     code_or_text,
     entered,
     read_with,
@@ -21,6 +22,7 @@ from state_processor.serializers.doors import (
     registering,
     spelled,
 )
+from state_processor.serializers.errors import OptionError
 from state_processor.serializers.kernel.outcomes import LOST_NANOS, OUT_OF_RANGE, decoding_problem
 
 ROOT: Final = Path(__file__).parents[2]
@@ -106,3 +108,14 @@ def test_each_door_has_its_words(door: Door, texts: tuple[str, ...]) -> None:
         assert f"column 'value.at': a time has nanoseconds that microseconds can't hold; read with {texts[5]}" in message
         assert message.endswith(f"or other columns with {spelled('columns')}")
         assert spelled("nanos", "string") in decoding_problem(OUT_OF_RANGE)
+
+
+@pytest.mark.parametrize("value", ["key_group", "key-group", "KEY_GROUP", "keyGroup", "key group"])
+def test_a_choice_has_several_spellings(value: str) -> None:
+    assert checked_choice("by", value, ("key", "key_group")) == "key_group"
+
+
+@pytest.mark.parametrize("value", ["keys", "", None, 1, ["key"]])
+def test_other_values_are_no_choice(value: object) -> None:
+    with pytest.raises(OptionError, match=r"expected one of key, key_group"):
+        checked_choice("by", value, ("key", "key_group"))

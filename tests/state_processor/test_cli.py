@@ -62,9 +62,19 @@ def test_states(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "states", ORDERS_PATH)
     assert [line for line in out.splitlines() if line.startswith("operator ")] == ["operator orders", "operator catalog"]
     assert "VOID_NAMESPACE" not in out
+    of_catalog = run(capsys, "states", ORDERS_PATH, "--uid", "catalog")
+    assert of_catalog.startswith("operator catalog")
+    assert "orders" not in of_catalog
     assert "TIME_WINDOW" in run(capsys, "states", WINDOWS_PATH)
     kinds = {r["state_name"]: r["state_kind"] for r in run_json(capsys, "states", ORDERS_PATH)}
     assert (kinds["total"], kinds["items"], kinds["discounts"]) == ("VALUE", "MAP", "BROADCAST")
+
+
+def test_a_name_in_place_of_a_uid(capsys: pytest.CaptureFixture[str]) -> None:
+    unnamed = str(Path(__file__).parents[2] / "tests" / "fixtures" / "without-uids" / "savepoint")
+    assert cli.main(["show", unnamed, "--uid", "KeyedProcess"]) == 2
+    hash_ = "21ba4176628e90b2becc6e42249d6acb"
+    assert f"no operator has the uid 'KeyedProcess'; this is in the name of '{hash_}'" in capsys.readouterr().err
 
 
 def test_tables_fit_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

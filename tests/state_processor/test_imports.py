@@ -120,6 +120,13 @@ def test_without_spark(name: str) -> None:
     assert expected in printed(f"{without}\n{attempt}")
 
 
+@pytest.mark.parametrize("call", ["open(sp.sample_savepoint(), object())", "StreamingCheckpoint(object(), '/')"])
+def test_a_session_without_spark(call: str) -> None:
+    without = "import sys; sys.modules['pyspark'] = sys.modules['pyspark.errors'] = None"
+    attempt = f"{READ}\ntry: sp.{call}\nexcept sp.OptionError as error: print(error)"
+    assert "uses of Spark need the package pyspark: pip install 'state-processor[spark]'" in printed(f"{without}\n{attempt}")
+
+
 def test_public_names_are_listed_and_nothing_else() -> None:
     code = "import state_processor as sp; print(*dir(sp)); print(*dir(sp.arrow)); print(*sp.arrow.__all__)"
     ours, arrow, public = (line.split() for line in printed(code).splitlines())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import state_processor as sp
 from state_processor import cli
 from state_processor.backends.connectors.registry import sinks, sources
 from state_processor.serializers.format_versions import NEWEST_FLINK
@@ -42,12 +43,13 @@ def test_example_prints_its_output(
 def test_commands_print_their_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     ((console,),) = [re.findall(r"^```\n(\$ .*?)^```", README, re.MULTILINE | re.DOTALL)]
     runs = re.findall(r"^\$ state-processor (.+)\n((?:(?!\$).*\n)*)", console, re.MULTILINE)
-    assert len(runs) == 4
+    assert len(runs) == 7
     monkeypatch.chdir(tmp_path)
     for command, output in runs:
         assert cli.main(shlex.split(command)) == 0
         printed = capsys.readouterr().out
         assert shown(printed) == shown(output) or output == ""
+    assert {*sp.arrow.operators("both")["operator_uid"].to_pylist()} >= {"orders", "old-orders"}
     assert "84 of 128 key groups are empty" in (tmp_path / "report.html").read_text("utf-8")
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, get_args
 
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, OPERATOR_LIST, UNION_LIST
-from state_processor.serializers.doors import spelled
+from state_processor.serializers.doors import choice_of, spelled
 from state_processor.serializers.errors import OptionError
 
 Action = Literal["keys", "entries", "elements", "fields"]
@@ -23,8 +23,9 @@ Holds = Callable[[Any], bool]
 def checked_actions(remove: str | Iterable[str]) -> frozenset[Action]:
     """Return the actions that a user has chosen."""
     requested = [remove] if isinstance(remove, str) else list(remove)
-    chosen = frozenset(action for action in ACTIONS if action in requested)
-    if not requested or len(chosen) < len(set(requested)):
+    actions = [choice_of(action, ACTIONS) for action in requested]
+    chosen = frozenset(action for action in actions if action is not None)
+    if not requested or None in actions:
         listed = ", ".join(map(repr, requested)) or "none"
         raise OptionError(f"{spelled('remove')}: expected some of {', '.join(ACTIONS)}, found {listed}")
     return chosen

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Final, Unpack
+from typing import Final, Unpack, get_args
 
 from state_processor.applications.explain.causes import make, of_findings
 from state_processor.applications.explain.confirming import OPENING, Contradiction, confirm, of_problem
@@ -26,6 +26,7 @@ from state_processor.backends.metadata.metadata_digest import METADATA_FILE
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
+from state_processor.serializers.doors import checked_choice
 from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.write.plan.format_choice import BackendName
 
@@ -95,6 +96,8 @@ def explain(
     log = Log() if error is None else read_log(_text(error, access))
     seen = _merged(sightings(log.traces, log.flink))
     below = _newest_below(snapshot, seen, access)
+    if backend is not None:
+        backend = checked_choice("backend", backend, get_args(BackendName))
     target = RestoringJob(flink or log.flink, backend or log.backend)
     scene = open_scene(below or snapshot, job, target, access, contents=contents)
     checked = [*_looked_at(log, scene, error is not None)]

@@ -22,7 +22,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
 from state_processor.options.values import COUNT
-from state_processor.serializers.doors import spelled
+from state_processor.serializers.doors import checked_choice, spelled
 from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.redaction import presentable
 from state_processor.types.durations import duration_ms
@@ -124,8 +124,7 @@ def fleet(
     OptionError
         If an option has an unexpected value.
     """
-    if sort not in SORTS:
-        raise OptionError(f"{spelled('sort', sort)}: expected one of {', '.join(SORTS)}")
+    sort = checked_choice("sort", sort, SORTS)
     access = SnapshotAccess.of(**options)
     depth = COUNT.of_argument("depth", depth)
     timeout = _timeout(transaction_timeout)

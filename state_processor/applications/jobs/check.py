@@ -36,6 +36,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_words
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
+from state_processor.serializers.doors import checked_choice
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.evolution.releases import RELEASES
 from state_processor.write.plan.format_choice import BackendName
@@ -149,8 +150,6 @@ def check_job(
     OptionError
         If the description of the job has another form, or the backend or the version of Flink is unknown.
     """
-    if backend is not None and backend not in _BACKENDS:
-        raise OptionError(f"backend={backend!r}: expected one of {', '.join(_BACKENDS)}")
     if isinstance(unchanged, str):
         raise OptionError(f"unchanged={unchanged!r}: expected a list of classes and operators, found a text")
     access = SnapshotAccess.of(**options)
@@ -160,7 +159,10 @@ def check_job(
     _check_release(flink, "flink")
     _check_release(new.flink, "flink of the new job")
     described_by = "NEW" if isinstance(job, JobSignature) else fspath(job)
-    target = RestoringJob(flink or new.flink, backend or new.backend, frozenset(unchanged))
+    restoring = backend or new.backend
+    if restoring is not None:
+        restoring = checked_choice("backend", restoring, _BACKENDS)
+    target = RestoringJob(flink or new.flink, restoring, frozenset(unchanged))
     if isinstance(path, JobSignature) or described(path, access.storage()) is not None:
         old, old_plan = _described(path, access)
         queries = {} if old_plan is None or new_plan is None else _plan_operators(old_plan, new_plan)

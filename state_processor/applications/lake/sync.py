@@ -40,7 +40,7 @@ from state_processor.read.checkpoint_changes import (
 )
 from state_processor.read.checkpoint_series import Checkpoint, CheckpointSeries
 from state_processor.read.row_shape import difference, row_shape
-from state_processor.serializers.doors import spelled
+from state_processor.serializers.doors import checked_choice
 from state_processor.serializers.errors import (
     MissingFileError,
     NotASnapshotError,
@@ -71,9 +71,7 @@ def target_of(to: str | PathLike[str], format: str | None, options: Mapping[str,
     """
     place = fspath(to)
     chosen = format or ("parquet" if place.endswith(_SUFFIX) else "delta")
-    if chosen not in _TARGETS:
-        raise OptionError(f"{spelled('format', chosen)}: expected {', '.join(FORMATS)}")
-    return _TARGETS[chosen](place, options)
+    return _TARGETS[checked_choice("format", chosen, FORMATS)](place, options)
 
 
 _LOG: Final = getLogger("state_processor")

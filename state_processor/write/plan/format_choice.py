@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, HeapFormat, KeyedFormat, StoreFormat
 from state_processor.backends.write.store_writer import FORST
-from state_processor.serializers.doors import changing, spelled
+from state_processor.serializers.doors import changing, checked_choice, choice_of, spelled
 from state_processor.serializers.errors import OptionError
 
 FormatName = Literal["canonical", "native"]
@@ -41,8 +41,8 @@ def keyed_format(
     oldest Flink version that has to restore the savepoint, if it is known. ``scratch``: directory for files on their way;
     ``None`` for the default one.
     """
-    if format not in _FORMATS:
-        raise OptionError(f"{spelled('format', format)}: expected one of {', '.join(_FORMATS)}")
+    format = checked_choice("format", format, _FORMATS)
+    backend = choice_of(backend, _BACKENDS) or backend
     if format == "canonical" or backend == "hashmap":
         _check_stores({"share_files": shares_files or None, "scratch": scratch}, format, backend)
     if format == "canonical":

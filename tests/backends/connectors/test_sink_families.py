@@ -259,5 +259,5 @@ def test_an_empty_state_of_several_sinks_stays_bytes(tmp_path: Path) -> None:
     writer.with_list_state("sink", "writer_raw_states", pa.table({"value": [element]}), BYTES).write(str(tmp_path / "s"))
     (row,) = rows_of(str(tmp_path / "s"), "sink")
     assert row["raw"] == element[8:]
-    with pytest.raises(OptionError, match="is not one of"):
+    with pytest.raises(OptionError, match="expected one of"):
         rows_of(str(tmp_path / "s"), "sink", "kinesis-streams")

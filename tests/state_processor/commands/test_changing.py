@@ -113,6 +113,8 @@ def test_a_new_savepoint(tmp_path: Path) -> None:
 def test_states_of_pyflink_are_changed(state: str, type_: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = str(unpacked() / "2.3.0" / "pyflink-hashmap-canonical" / "savepoint")
     of_state = ["--uid", "py-keyed", "--state", state]
+    assert main(["states", source, "--uid", "py-keyed"]) == 0
+    assert "bytes unless --python-type declares the type" in capsys.readouterr().out
     rows, target = tmp_path / "rows.csv", str(tmp_path / "target")
     assert main(["export", source, *of_state, "--python-type", type_, "-o", str(rows)]) == 0
     header, first, *rest = rows.read_text("utf-8").splitlines()

@@ -210,7 +210,7 @@ def test_other_states_and_lists_are_refused(job: Path, tmp_path: Path) -> None:
         sp.sync(job, UID, "session", tmp_path / "table")
     with pytest.raises(sp.UnsupportedFormatError, match="elements of a list do not have a key"):
         sp.sync(job, "catalog", "pending", tmp_path / "list")
-    with pytest.raises(sp.OptionError, match=r"format='orc': expected delta, iceberg, parquet"):
+    with pytest.raises(sp.OptionError, match=r"format='orc': expected one of delta, iceberg, parquet"):
         sp.sync(job, UID, "total", tmp_path / "table", format="orc")
     with pytest.raises(sp.OptionError, match=r"the Iceberg table 'totals': expected a namespace and a name, such as lake"):
         sp.sync(job, UID, "total", "totals", format="iceberg")
