@@ -114,7 +114,7 @@ def distribution(version: str) -> Path:
         (target / "lib").mkdir()
         for folder in ("lib", "libraries", "planner", "python-and-files"):
             for jar in _jars(version, folder):
-                (target / "lib" / jar.name).symlink_to(jar)
+                (target / "lib" / jar.name).symlink_to(jar.resolve())  # .cache may be a link itself
 
     return made(CACHE / "flink" / f"{version}-distribution", link)
 

@@ -57,7 +57,7 @@ COMMANDS = [
 _SESSION = re.compile(r"^(?:\$ )?(state-processor (?!sample)\w+ shop\b.*)\n((?:(?!\$ |```|state-processor ).*\n)*)", re.MULTILINE)
 """A command on the sample, and what it prints."""
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_NOT_RUN = {"kernel.md"}
+NOT_RUN = {"kernel.md"}
 """Pages with fragments of code."""
 
 
@@ -102,7 +102,7 @@ def test_every_block_of_python_runs() -> None:
     }
     pages = sorted((ROOT / "docs").rglob("*.md"))
     blocks = {page: re.findall(r"^ *```py(?:thon)?$", page.read_text("utf-8"), re.MULTILINE) for page in pages}
-    run = {page: len(_BLOCK.findall(page.read_text("utf-8"))) for page in PAGES if page.name not in _NOT_RUN}
+    run = {page: len(_BLOCK.findall(page.read_text("utf-8"))) for page in PAGES if page.name not in NOT_RUN}
     left = {page.name: len(found) - run.get(page, 0) for page, found in blocks.items()}
     assert {name: count for name, count in left.items() if count} == elsewhere
     assert sum(run.values()) > 140
@@ -114,7 +114,7 @@ def test_most_pages_have_examples() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("page", [p for p in PAGES if p.name not in _NOT_RUN], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [p for p in PAGES if p.name not in NOT_RUN], ids=lambda page: page.stem)
 def test_examples_run(spark: SparkSession, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     text = page.read_text("utf-8")

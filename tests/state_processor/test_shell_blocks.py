@@ -21,9 +21,10 @@ from state_processor import cli
 from tests.archives import unpacked
 from tests.backends.connectors.test_sink_state import COMMITTABLES, KAFKA
 from tests.claimed_checkpoints import SAVEPOINT, claimed_checkpoint
+from tests.fenced_blocks import PAGES, ROOT, blocks_of
+from tests.state_processor.test_docs import NOT_RUN
+from tests.state_processor.test_docs import PAGES as EXAMPLES
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 JOB = "51ac3548cdad4ba273a8b100855cfc7a"
 PROGRAM = "state-processor "
 ANONYMOUS = ROOT / "tests/fixtures/without-uids"
@@ -47,29 +48,41 @@ ELSEWHERE = {
 }
 """First words of lines that do not run here, with the reason."""
 
-_BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+OF_OTHER_LANGUAGES = {
+    ("extending.md", "py"): "a field of a dataclass",
+    ("kernel.md", "python"): "a fragment of a serializer",
+    ("scaling.md", "py"): "a session of Spark Connect: tests/state_processor/spark",
+    ("test-a-job.md", "py"): "tests/state_processor/testing/test_plugin.py and tests/interop/test_tests_of_jobs.py",
+    ("06_state_of_pyflink.ipynb", "python"): "a job of PyFlink: tests/interop/pyflink_job.py",
+    ("sql-text.md", "sql"): "statements for Flink: tests/interop/test_sql_plans.py",
+    ("07_flink_sql.ipynb", "sql"): "statements for Flink: tests/interop/test_sql_plans.py",
+}
+"""Blocks of Python and SQL by page and language that no test of pages runs, with the reason."""
+SHOWN = {"text", "json", "yaml", "toml", "dockerfile", "java", ""}
+"""Languages of files and outputs."""
 _CONTINUED = re.compile(r"\\\n\s*")
 
 
-def lines_of(text: str) -> Iterator[str]:
-    """The command lines of the shell blocks of a page. Blocks without a language are sessions if they have prompts."""
-    for language, block in _BLOCK.findall(text):
-        lines = _CONTINUED.sub("", block).splitlines()
-        if language not in ("sh", "bash", "") or (language == "" and not block.startswith(("$ ", PROGRAM))):
-            continue
-        if block.startswith("set -eu"):
-            yield block  # a script
-        elif any(line.startswith("$ ") for line in lines):
-            yield from (line.removeprefix("$ ") for line in lines if line.startswith("$ "))
-        else:
-            yield from (line for line in lines if line)
+def lines_of(block: str) -> Iterator[str]:
+    """The command lines of a shell block."""
+    lines = _CONTINUED.sub("", block).splitlines()
+    if block.startswith("set -eu"):
+        yield block  # a script
+    elif any(line.startswith("$ ") for line in lines):
+        yield from (line.removeprefix("$ ") for line in lines if line.startswith("$ "))
+    else:
+        yield from (line for line in lines if line)
 
 
-LINES = [(page, line) for page in PAGES for line in lines_of(page.read_text("utf-8"))]
+BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+LINES = [(block.page, line) for block in BLOCKS if block.is_shell for line in lines_of(block.text)]
 RUN = [
     (page, line)
     for page, line in LINES
-    if "\n" not in line and not line.startswith(tuple(f"{e} " for e in ELSEWHERE)) and line not in ELSEWHERE
+    if page.name != "README.md"  # tests/state_processor/test_readme.py runs its session
+    and "\n" not in line
+    and not line.startswith(tuple(f"{e} " for e in ELSEWHERE))
+    and line not in ELSEWHERE
 ]
 
 
@@ -77,7 +90,8 @@ RUN = [
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with what pages name: snapshots, checkpoints of a job, rows, plans and a log."""
     sample = sp.sample_savepoint()
-    for name in ("savepoints/savepoint-1", "build/savepoint", f"checkpoints/{JOB}/chk-7", f"checkpoints/{JOB}/chk-8"):
+    checkpoints = (f"checkpoints/{JOB}/chk-7", f"checkpoints/{JOB}/chk-8")
+    for name in ("savepoints/savepoint-1", "export/savepoint-1", "build/savepoint", *checkpoints):
         shutil.copytree(sample, tmp_path / name)
     shutil.copytree(sample, tmp_path / "checkpoints/JOB/chk-812")
     shutil.copytree(ROOT / "tests/fixtures/sinks/2.3.0", tmp_path / "rolling")
@@ -100,7 +114,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         json.dumps({"plan": {"nodes": [{"id": "a" * 32, "description": "orders", "parallelism": 2}]}}), "utf-8"
     )
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["signature", sample, "-o", "job.state.json"]) == 0
+    for name in ("job.state.json", "new-job.json"):
+        assert cli.main(["signature", sample, "-o", name]) == 0
     return tmp_path
 
 
@@ -168,3 +183,11 @@ def test_every_line_runs_here_or_elsewhere() -> None:
     assert {e for e in ELSEWHERE if any(line.startswith(e) for line in elsewhere)} == ELSEWHERE.keys()
     assert [line for _, line in RUN if PROGRAM not in line] == []
     assert len(RUN) > 45
+
+
+def test_every_block_of_another_language_runs_or_has_a_reason() -> None:
+    languages = {(block.page.name, block.language) for block in BLOCKS if not block.is_shell}
+    run = {(page.name, "python") for page in [ROOT / "README.md", *EXAMPLES] if page.name not in NOT_RUN}
+    assert {names for names in languages if names[1] not in SHOWN} - run == OF_OTHER_LANGUAGES.keys()
+    reasons = " ".join([*ELSEWHERE.values(), *OF_OTHER_LANGUAGES.values()])
+    assert [path for path in re.findall(r"tests/[\w/.]*\w", reasons) if not (ROOT / path).exists()] == []
