@@ -13,10 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
+from state_processor.serializers.errors import CorruptSnapshotError, OptionError, UnsupportedFormatError
 
 MOST_EMPTY: Final = 1 << 24
 """Limit of elements without bytes (``NullValue``) in a collection."""
+
+MOST_OF_NAME: Final = 0xFFFF
+"""Limit of a name in bytes of modified UTF-8, which ``DataOutput.writeUTF`` has."""
 
 MAX_NESTING: Final = 100
 """Limit of nested types in reads and builds, from collections in collections to schemas of records."""
@@ -240,10 +243,13 @@ class DataOutput:
         self.buffer += value
 
     def write_utf(self, value: str) -> None:
-        """Write Java's modified UTF-8 with a 16-bit length (``DataOutput.writeUTF``)."""
+        """Write Java's modified UTF-8 with a 16-bit length (``DataOutput.writeUTF``): the form of all names."""
         raw = encode_modified_utf8(value)
-        if len(raw) > 0xFFFF:
-            raise ValueError(f"string of {len(raw)} bytes is too long for writeUTF (65535 at most)")
+        if len(raw) > MOST_OF_NAME:
+            raise OptionError(
+                f"the name {value[:40]!r}… has {len(raw):,} bytes; Java writes names of at most {MOST_OF_NAME:,} bytes. Choose a "
+                "shorter name"
+            )
         self.write_short(len(raw))
         self.buffer += raw
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.serializers import DataInput, DataOutput
-from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.serializers.errors import CorruptSnapshotError, OptionError
 from state_processor.serializers.io import MOST_EMPTY, decode_modified_utf8, encode_modified_utf8
 
 
@@ -63,7 +63,7 @@ def test_text_that_is_not_modified_utf8() -> None:
 
 
 def test_texts_of_more_than_65535_bytes_have_no_form() -> None:
-    with pytest.raises(ValueError, match="65536 bytes is too long"):
+    with pytest.raises(OptionError, match=r"the name 'x+'… has 65,536 bytes; Java writes names of at most 65,535 bytes"):
         DataOutput().write_utf("x" * 65536)
 
 

@@ -16,6 +16,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.serializers.io import MOST_OF_NAME, encode_modified_utf8
 from state_processor.serializers.kryo.nested_kryo import java_types
 from state_processor.serializers.locks import cached_property
 from state_processor.serializers.table.python_state import PythonKeySerializer
@@ -247,6 +248,12 @@ class OperatorDraft:
         """Refuse the name of a state that is written already, or of one of the other states of the source savepoint."""
         if not isinstance(name, str) or not name:
             raise OptionError(f"{self.label}: a state is named {name!r}; expected text that is not empty")
+        size = len(encode_modified_utf8(name))
+        if size > MOST_OF_NAME:
+            raise OptionError(
+                f"{self.label}: the state {name[:40]!r}… has a name of {size:,} bytes; Flink takes at most {MOST_OF_NAME:,}. "
+                "Choose a shorter name"
+            )
         if name in self.changes.added or name in self.changes.operator_states:
             raise OptionError(f"{self.label}: state {name!r} is written twice")
         if name in source_names and self.keeps(name):

@@ -115,6 +115,10 @@ REFUSED: dict[str, tuple[Call, str]] = {
         r"operator new: state 'z' is written twice",
     ),
     "a state without name": (keyed(ROW, columns={"value": ""}), r"operator new: a state is named ''"),
+    "a state with a long name": (
+        keyed(ROW, columns={"value": "é" * 40_000}),
+        r"operator new: the state 'é+'… has a name of 80,000 bytes; Flink takes at most 65,535\. Choose a shorter name",
+    ),
     "too many subtasks": (keyed(ROW, parallelism=200), r"operator new: parallelism 200: .* the max parallelism, 128"),
     "no subtask": (keyed(ROW, parallelism=0), r"operator new: parallelism 0: expected a number from 1"),
     "an empty uid": (lambda w, sql: w.with_keyed_state("", sql(ROW)), "uid is empty"),
