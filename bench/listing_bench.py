@@ -1,8 +1,9 @@
 """Many handles and many checkpoints: CPU time grows in proportion, and memory is bounded by what ``_metadata`` contains.
 
-A ``_metadata`` of a million handles is read and written, and its handles are listed. A directory of 20,000 checkpoints, which
-share files, is listed, and its removals are previewed. Each question has a process of its own. Targets: the CPU time per handle
-and per checkpoint is at most 25 % above the CPU time for a tenth of the handles or checkpoints.
+A ``_metadata`` of a million handles is read and written, its handles are listed, and its files are looked for, which are missing.
+A directory of 20,000 checkpoints, which share files, is listed, and its removals are previewed. Each question has a process of
+its own. Targets: the CPU time per handle and per checkpoint is at most 25 % above the CPU time for a tenth of the handles or
+checkpoints.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
     OperatorSubtaskState,
     write_metadata,
 )
+from state_processor.backends.read.snapshot_checks import check_files
 
 CACHE = Path(__file__).parent.parent / ".cache" / "bench" / "listing"
 HANDLES = effort((100_000, 1_000_000), (10_000, 100_000))
@@ -45,6 +47,7 @@ QUESTIONS: dict[str, Callable[[str], Any]] = {
     "write": lambda path: write_metadata(open_snapshot(path).metadata),
     "handles": lambda path: sp.open(path).handles(),
     "operators": lambda path: sp.open(path).operators(),
+    "validate": lambda path: check_files(open_snapshot(path)),
     "list": sp.list_snapshots,
     "files": sp.files,
     "orphans": sp.orphans,
@@ -52,7 +55,7 @@ QUESTIONS: dict[str, Callable[[str], Any]] = {
     "fleet": sp.fleet,
     "fleet --orphans": lambda path: sp.fleet(path, orphans=True),
 }
-OF_METADATA = ("read", "write", "handles", "operators")
+OF_METADATA = ("read", "write", "handles", "operators", "validate")
 
 
 def operators(number: int, subtasks: int, files: Callable[[int, int], tuple[str, ...]]) -> tuple[OperatorState, ...]:
