@@ -81,6 +81,8 @@ _SENTENCES: Final[Mapping[Kind, str]] = {
     Kind.SOURCE_POSITION: "The position of a source in the snapshot is gone from the external system: it was deleted or has "
     "expired.",
     Kind.EXTERNAL: "The job can't reach an external system, or has no access to it.",
+    Kind.PROGRAM: "The program of the job, or a record of it, is not valid: Flink refuses it with any snapshot.",
+    Kind.JOB_CODE: "The code of the job threw {name} in {method}: Flink itself did not refuse the snapshot.",
     Kind.CODE: "Code that the snapshot does not describe decides whether {state} restores.",
 }
 _ADVICE: Final[Mapping[Kind, str]] = {
@@ -104,7 +106,7 @@ _ADVICE: Final[Mapping[Kind, str]] = {
     Kind.CONNECTOR: "Use the connector that wrote the state, or a later version. Give another connector another uid.",
     Kind.TRANSACTION: "state-processor sink-state shows the transactions; change-sink removes them. Their records are lost.",
     Kind.STORAGE: "Install the plug-in of the file system and check credentials and rights. The snapshot need not change.",
-    Kind.DISK: "Free space in io.tmp.dirs and check its rights, or use larger disks. The snapshot need not change.",
+    Kind.DISK: "Free space in io.tmp.dirs, or in the directory that the message names, and check its rights. The snapshot need not change.",
     Kind.MEMORY: "Raise the memory of the process. The snapshot need not change.",
     Kind.NATIVE_LIBRARY: "Use an image with glibc for this processor. The snapshot need not change.",
     Kind.LOST_PROCESS: "Read the log of the process that stopped. The snapshot need not change.",
@@ -120,6 +122,11 @@ _ADVICE: Final[Mapping[Kind, str]] = {
     Kind.SOURCE_POSITION: "Restore a newer snapshot, or let the source start at another position (set-offsets): records "
     "are lost or read again.",
     Kind.EXTERNAL: "Check address, network, credentials and certificates. The snapshot need not change.",
+    Kind.PROGRAM: "Correct the program as the message says. The snapshot need not change.",
+    Kind.JOB_CODE: "Look at this method of the job, and at the values that it reads: state-processor lookup shows the state of a "
+    "key. Nothing shows that the snapshot has to change.",
+    Kind.CODE: "If the code is the same, the cause is outside the snapshot. Windows fire when the watermarks of all inputs "
+    "advance.",
     Kind.FIELD_NULL: "Keep the former type of the field, such as Integer instead of int.",
     Kind.CLASS_MISSING: "Add the class to the jar of the job, under its former name.",
     Kind.SERIAL_VERSION: "Declare the former serialVersionUID in the class: nothing is lost then.",
@@ -138,7 +145,7 @@ _ADVICE: Final[Mapping[Kind, str]] = {
 }
 _PASS_JOB: Final = "Pass the new job with --job, such as a savepoint of its empty start: most of such changes keep the state."
 _UNKNOWN: Final = {
-    **dict.fromkeys(("uid", "before", "after", "version", "written"), "?"),
+    **dict.fromkeys(("uid", "before", "after", "version", "written", "method"), "?"),
     "path": "the path",
     "name": "",
     "required": "another one",

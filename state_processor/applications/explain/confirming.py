@@ -51,7 +51,7 @@ _ORDER: Final[Mapping[Kind, Sequence[Kind]]] = {
 def problem_kind(problem: StateProcessorError) -> Kind:
     """Return the kind of the cause that keeps a snapshot from being opened."""
     text = str(problem)
-    if "not a _metadata file" in text:
+    if "not a _metadata file" in text or " is a file; " in text:
         return Kind.NOT_A_SNAPSHOT
     if "cannot be read" in text:
         return Kind.STORAGE
@@ -162,10 +162,12 @@ _NO_OPERATOR: Final = frozenset(
         *(Kind.CHANGELOG, Kind.TRANSACTION, Kind.STORAGE, Kind.DISK, Kind.MEMORY, Kind.NATIVE_LIBRARY),
         *(Kind.OLDER_FORMAT, Kind.KEY_GROUPS, Kind.CONNECTOR, Kind.CHECKPOINT, Kind.NO_KEY, Kind.NO_BACKEND, Kind.LOST_PROCESS),
         *(Kind.RESOURCES, Kind.HIGH_AVAILABILITY, Kind.RESTORE_MODE, Kind.CONFIGURATION, Kind.LINKAGE, Kind.PYTHON),
-        *(Kind.SOURCE_POSITION, Kind.EXTERNAL),
+        *(Kind.SOURCE_POSITION, Kind.EXTERNAL, Kind.PROGRAM, Kind.JOB_CODE),
     }
 )
 """Kinds that the snapshot can't confirm."""
+_OF_STATE: Final = frozenset({Kind.VALUE_TYPE, Kind.KEY_TYPE, Kind.MAP_KEY_TYPE, Kind.STATE_KIND, Kind.WINDOW_TYPE})
+_QUERY_OPERATORS: Final = "org.apache.flink.table.runtime.operators."
 _INFERRED: Final = frozenset(
     {
         *(Kind.KRYO_CLASS, Kind.KRYO_VERSION, Kind.POJO_TO_KRYO, Kind.ENUM_CONSTANT, Kind.CLASS_MISSING, Kind.SERIALIZER),
@@ -232,6 +234,8 @@ def _of_uid(sighting: Sighting, scene: Scene) -> FailureCause:
 def _refined(sighting: Sighting) -> Kind:
     """Return the kind by the classes of serializers that a message names."""
     old, new = sighting.facts.get("old"), sighting.facts.get("new")
+    if sighting.kind in _OF_STATE and any(frame.startswith(_QUERY_OPERATORS) for frame in sighting.trace.frames):
+        return Kind.QUERY
     if not old or not new or sighting.kind not in (Kind.VALUE_TYPE, Kind.KEY_TYPE):
         return sighting.kind
     kind = serializer_kind(old, new)
@@ -469,5 +473,6 @@ def _of_class(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
         evidence = [f"{holder} of operator {operator.label} names {name}"]
         yield of_sighting(sighting, scene, Certainty.CONFIRMED, operator=operator, state=state, evidence=evidence)
     if not places:
-        cause = of_sighting(sighting, scene, evidence=[f"the snapshot does not name {name}: the code of the job needs it"])
-        yield replace(cause, sentence=cause.sentence.replace(", and the state needs it", ""))
+        kind = Kind.LINKAGE if sighting.kind is Kind.CLASS_MISSING else sighting.kind
+        evidence = [f"the snapshot does not name {name}: the code of the job needs it"]
+        yield of_sighting(sighting, scene, kind=kind, evidence=evidence)

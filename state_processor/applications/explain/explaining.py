@@ -35,7 +35,7 @@ _SYMPTOMS: Final[Mapping[str, Sequence[Kind]]] = {
     r"exchang|swap|mixed|wrong|continues with|other operator": (Kind.OPERATORS_SWAPPED, Kind.QUERY),
     r"\bnull\b|empty|missing values|default": (Kind.STATE_RENAMED, Kind.FIELD_RENAMED, Kind.STATE_NOT_USED),
     r"not in|gone|dropped|lost|disappear|no longer": (Kind.STATE_NOT_USED, Kind.STATE_RENAMED, Kind.UNMAPPED_OPERATOR),
-    r"timer|window|never fire": (Kind.WINDOW_TYPE, Kind.STATE_NOT_USED),
+    r"timer|window|never fire": (Kind.WINDOW_TYPE, Kind.STATE_NOT_USED, Kind.CODE),
 }
 """Words of users about jobs that started, and the kinds that they suggest."""
 _LARGEST_LOG: Final = 64 << 20
@@ -237,6 +237,8 @@ def _ranked(causes: Iterable[FailureCause]) -> list[FailureCause]:
     unique: dict[object, FailureCause] = {}
     for cause in causes:
         unique.setdefault((cause.kind, cause.uid_hash, cause.state), cause)
+    is_of_job = any(cause.kind is Kind.JOB_CODE for cause in unique.values())
+    late = {Kind.JOB_CODE, *(_CONSEQUENCES if is_of_job else ())}
     rank = {
         (True, Certainty.CONFIRMED): 0,
         (True, Certainty.PLACE): 1,
@@ -245,4 +247,10 @@ def _ranked(causes: Iterable[FailureCause]) -> list[FailureCause]:
         (True, Certainty.POSSIBLE): 4,
         (False, Certainty.POSSIBLE): 5,
     }
-    return sorted(unique.values(), key=lambda cause: (rank[bool(cause.message), cause.certainty], cause.kind in _CONSEQUENCES))
+    return sorted(
+        unique.values(),
+        key=lambda cause: (
+            rank[bool(cause.message), cause.certainty] + 2 * (cause.kind in late),
+            cause.kind in _CONSEQUENCES,
+        ),
+    )

@@ -80,4 +80,6 @@ class Kind(StrEnum):
     PYTHON = "python-module-missing"
     SOURCE_POSITION = "source-position-gone"
     EXTERNAL = "external-system-not-reachable"
+    PROGRAM = "job-not-valid"
+    JOB_CODE = "exception-of-the-job"
     CODE = "code-not-described"

@@ -69,6 +69,8 @@ def kind_of(
             return Kind.FIELD_RENAMED if verdict.outcome is Outcome.CHANGED else Kind.FIELD_NULL
         case Cause.CODE:
             return _code_kind(verdict, state)
+        case Cause.WINDOWS if verdict.outcome is Outcome.UNKNOWN:  # assigner and trigger are code, and the types are equal
+            return Kind.CODE
         case Cause.FILES:
             return Kind.FILE_MISSING if any(text in verdict.reason for text in _MISSING) else Kind.FILE_DAMAGED
     return _OF_CAUSE.get(verdict.cause, Kind.CODE) if verdict.cause is not None else Kind.CODE

@@ -175,6 +175,13 @@ RESTORE_RULES: Final = (
         "java.lang.reflect.Field",
         frames=r"PojoSerializer",
     ),
+    rule(
+        Kind.FIELD_TYPE,
+        r"argument type mismatch|ClassCastException",
+        "api.java.typeutils.runtime.JavaRecordBuilderFactory",
+        classes=r"IllegalArgumentException|ClassCastException",
+        frames=r"JavaRecordBuilderFactory",
+    ),
     # classes
     rule(
         Kind.ENUM_CONSTANT,
@@ -191,6 +198,13 @@ RESTORE_RULES: Final = (
         Kind.ENUM_CONSTANT,
         r"field serializer snapshots should be present",
         "api.java.typeutils.runtime.PojoSerializerSnapshot",
+    ),
+    rule(  # the graph of the job: functions, and classes of their fields
+        Kind.LINKAGE,
+        r"^(?P<name>[\w$.]+)(?:;|$)",
+        "streaming.api.graph.StreamConfig",
+        classes=r"InvalidClassException|ClassNotFoundException|NoClassDefFoundError",
+        frames=r"graph\.StreamConfig\.|JobGraph\.|ExecutionPlan\b|SerializedValue\.deserializeValue",
     ),
     rule(
         Kind.SERIAL_VERSION,
@@ -270,6 +284,7 @@ RESTORE_RULES: Final = (
         "state.rocksdb.RocksDBValueState",
         classes=r"EOFException|UTFDataFormatException|IndexOutOfBounds|NegativeArraySize|StreamCorrupted",
         frames=r"(?:RocksDB|ForSt)(?:Value|List|Map|Reducing|Aggregating)State\.",
+        thrown_in=r"core\.memory\.|[sS]erializer|\.deserialize$|types\.|(?:RocksDB|ForSt)\w+State\.",
     ),
     rule(
         Kind.SERIALIZER,

@@ -18,14 +18,25 @@ class Rule:
     thrown_by: str  # the class of Flink, or of a library, that throws it
     classes: re.Pattern[str] | None = None  # part of the name of the exception
     frames: re.Pattern[str] | None = None  # part of a method of the trace
+    thrown_in: re.Pattern[str] | None = None  # part of the method that threw it
     releases: tuple[str | None, str | None] = (None, None)  # the releases of Flink that have it; ``None`` for no limit
 
 
-def rule(kind: Kind, message: str, thrown_by: str, *, classes: str = "", frames: str = "", releases: str = "") -> Rule:
+def rule(
+    kind: Kind,
+    message: str,
+    thrown_by: str,
+    *,
+    classes: str = "",
+    frames: str = "",
+    thrown_in: str = "",
+    releases: str = "",
+) -> Rule:
     """Return a rule. ``releases``: the first and the last release of Flink, such as ``1.9-1.16``; either may be absent."""
     since, _, until = releases.partition("-")
     limits = (since or None, until or None)
-    return Rule(kind, re.compile(message, re.DOTALL), thrown_by, _pattern(classes), _pattern(frames), limits)
+    patterns = _pattern(classes), _pattern(frames), _pattern(thrown_in)
+    return Rule(kind, re.compile(message, re.DOTALL), thrown_by, *patterns, limits)
 
 
 def _pattern(text: str) -> re.Pattern[str] | None:

@@ -9,9 +9,9 @@ from typing import Final
 
 from state_processor.applications.explain.kinds import Kind
 from state_processor.applications.explain.restore_rules import RESTORE_RULES
-from state_processor.applications.explain.rule import Rule
+from state_processor.applications.explain.rule import Rule, rule
 from state_processor.applications.explain.surrounding_rules import SURROUNDING_RULES
-from state_processor.applications.explain.traces import Trace
+from state_processor.applications.explain.traces import Throwable, Trace
 
 _SUBTASK: Final = re.compile(r"_([0-9a-f]{32})_\(\d+/\d+\)")
 """The identifier of a subtask in messages about its backends."""
@@ -39,6 +39,12 @@ class Sighting:
 
 RULES: Final = (*RESTORE_RULES, *SURROUNDING_RULES)
 """Rules, the specific ones first."""
+_JOB_RULES: Final = (
+    rule(Kind.LINKAGE, r"^(?P<name>[\w$./]+)$", "java.lang.ClassLoader", classes="ClassNotFoundException"),
+    *SURROUNDING_RULES,
+)
+"""Rules about exceptions that the code of the job throws: it does not read the snapshot."""
+_OF_JOB: Final = rule(Kind.JOB_CODE, "", "the job")
 
 
 def sightings(traces: Iterable[Trace], flink: str | None = None) -> Iterator[Sighting]:
@@ -53,18 +59,31 @@ def sightings(traces: Iterable[Trace], flink: str | None = None) -> Iterator[Sig
 def _of_trace(trace: Trace, flink: str | None) -> Iterator[Sighting]:
     for throwable in reversed(trace.throwables):
         text = f"{throwable.class_name}: {throwable.message}"
-        for rule in RULES:
-            match = rule.message.search(throwable.message)
-            if match is None or not _is_in_release(rule, flink):
+        for candidate in _JOB_RULES if throwable.is_of_job else RULES:
+            match = candidate.message.search(throwable.message)
+            if match is None or not _is_in_release(candidate, flink):
                 continue
-            if rule.classes is not None and not rule.classes.search(text):
-                continue
-            if rule.frames is not None and not any(map(rule.frames.search, trace.frames)):
+            if candidate.classes is not None and not candidate.classes.search(text):
                 continue
             facts = {name.rstrip("2"): value.strip() for name, value in match.groupdict().items() if value}
+            if not _is_thrown(candidate, throwable, trace, facts):
+                continue
             operators = frozenset({*_SUBTASK.findall(trace.text), *filter(None, (facts.get("operator"),))})
-            yield Sighting(rule, trace, str(throwable), facts, operators, frozenset(_VERTEX.findall(trace.entry)))
+            yield Sighting(candidate, trace, str(throwable), facts, operators, frozenset(_VERTEX.findall(trace.entry)))
             return
+    root = trace.throwables[-1]
+    if root.is_of_job:
+        facts = {"name": root.class_name.rpartition(".")[2], "method": root.thrower}
+        yield Sighting(_OF_JOB, trace, str(root), facts, tasks=frozenset(_VERTEX.findall(trace.entry)))
+
+
+def _is_thrown(candidate: Rule, throwable: Throwable, trace: Trace, facts: Mapping[str, str]) -> bool:
+    """Return whether the methods of a trace are those of a rule. A trace without methods is known by a field that it names."""
+    if candidate.thrown_in is not None and not candidate.thrown_in.search(throwable.thrower):
+        return False
+    if candidate.frames is None or (not trace.frames and "field" in facts):
+        return True
+    return any(map(candidate.frames.search, trace.frames))
 
 
 def _is_in_release(rule: Rule, flink: str | None) -> bool:

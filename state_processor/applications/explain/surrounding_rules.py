@@ -46,7 +46,7 @@ SURROUNDING_RULES: Final = (
         r"",
         "runtime.state.heap.StateTable",
         classes=r"NullPointerException|IndexOutOfBounds",
-        frames=r"heap\.StateTable\.|KeyGroupPartitionedPriorityQueue",
+        thrown_in=r"heap\.StateTable\.|KeyGroupPartitionedPriorityQueue",
     ),
     rule(
         Kind.KEY_GROUPS,
@@ -73,6 +73,21 @@ SURROUNDING_RULES: Final = (
         r"There is no current keyed context",
         "runtime.state.heap.StateTable",
     ),
+    # the program
+    rule(
+        Kind.PROGRAM,
+        r"",
+        "api.common.InvalidProgramException",
+        classes=r"InvalidProgramException|InvalidTypesException|SqlValidatorException|SqlParse(?:r)?Exception|"
+        r"SqlParserEOFException|CalciteContextException|NotSerializableException.*ClosureCleaner|ProgramParametrizationException",
+    ),
+    rule(Kind.PROGRAM, r"", "table.api.ValidationException", classes=r"table\.api\.(?:Validation|Table)Exception"),
+    rule(
+        Kind.PROGRAM,
+        r"Node hash must be a 32 character|cannot be used as (?:a )?key|(?:Assigned k|K)ey must not be null|"
+        r"Record has Long\.MIN_VALUE timestamp|No operators defined in streaming topology|has no mapped operator",
+        "streaming.api.graph.StreamGraph",
+    ),
     # the machine
     rule(
         Kind.STORAGE,
@@ -89,7 +104,8 @@ SURROUNDING_RULES: Final = (
         r"Timeout waiting for connection from pool|SafeMode|Name node is in safe mode|ExpiredToken|token .*expired|"
         r"not authorized to perform|AuthorizationPermissionMismatch|storage class|InvalidObjectState|PermanentRedirect|"
         r"Unable to execute HTTP request|GSSException|AccessControlException|InvalidAccessKeyId|"
-        r"SignatureDoesNotMatch|NoSuchBucket|Connection refused.*(?:hdfs|s3|:8020|:9000)|UnknownHostException.*(?:s3|hdfs)",
+        r"SignatureDoesNotMatch|NoSuchBucket|Failed to connect to service endpoint|No AWS Credentials provided|"
+        r"Connection refused.*(?:hdfs|s3|:8020|:9000)|UnknownHostException.*(?:s3|hdfs)",
         "core.fs.FileSystem",
     ),
     rule(
@@ -130,11 +146,16 @@ SURROUNDING_RULES: Final = (
         Kind.CONFIGURATION,
         r"configuration does not specify the checkpoint directory|Auto generated UIDs have been disabled|Generic types have been "
         r"disabled|No savepoint (?:location|directory)|maximum (?:akka|pekko) framesize|exceeds the maximum|"
-        r"Cannot parse value for|"
+        r"Cannot parse value for|Could not parse value for enum|larger than the maximum value allowed by the broker|"
         r"Could not parse value '|Cannot use the root directory|Cannot find configured options factory",
         "configuration.Configuration",
     ),
     rule(Kind.CONFIGURATION, r"", "configuration.IllegalConfigurationException", classes=r"IllegalConfigurationException"),
+    rule(
+        Kind.LINKAGE,
+        r"^'?(?P<name>org\.apache\.flink\.(?!state\.|api\.common\.typeutils)[\w$.]+); local class incompatible",
+        "java.io.ObjectStreamClass",
+    ),
     rule(
         Kind.LINKAGE,
         r"(?P<name>[\w.$]+) cannot be cast to (?:class )?(?P=name)\b",
@@ -158,7 +179,8 @@ SURROUNDING_RULES: Final = (
         Kind.EXTERNAL,
         r"Connection (?:refused|reset|timed out)|Timed out waiting for a node assignment|Failed to (?:construct kafka|create new "
         r"KafkaAdminClient)|No resolvable bootstrap urls|Communications link failure|[Aa]uthentication (?:failed|error)|"
-        r"SSL handshake failed|Access denied for user|Not authorized to access",
+        r"SSL handshake failed|Access denied for user|Not authorized to access|Async function call has timed out|"
+        r"replication slot .* is active for PID",
         "java.net.Socket",
     ),
     rule(

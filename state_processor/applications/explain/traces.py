@@ -30,6 +30,13 @@ _STORES: Final = (
     ("rocksdb", re.compile(r"\borg\.apache\.flink\.(?:contrib\.streaming\.state|state\.rocksdb)\.")),
     ("hashmap", re.compile(r"\borg\.apache\.flink\.runtime\.state\.heap\.Heap(?:Keyed|Restore|SavepointRestore|PriorityQueueS)")),
 )
+_JDK: Final = re.compile(r"(?:java|javax|jdk|sun|com\.sun)\.|.*\bPreconditions\.")
+_LIBRARY: Final = re.compile(r"org\.apache\.|com\.esotericsoftware\.|org\.rocksdb\.|org\.forstdb\.|scala\.")
+_CALLER: Final = re.compile(
+    r"org\.apache\.flink\.(?:streaming|cep|client|table\.runtime|api\.common\.functions|"
+    r".*state\.\w*\.?\w*(?:Reducing|Aggregating)State)\b(?!.*Serializer)"
+)
+"""Methods of Flink that call functions of the job. Serializers of the job are called by others."""
 _LONGEST_ENTRY: Final = 2000
 
 
@@ -40,6 +47,17 @@ class Throwable:
     class_name: str  # the Java class; empty for a message without one
     message: str = ""
     frames: tuple[str, ...] = ()  # the methods that the trace shows of it, the innermost first
+
+    @property
+    def thrower(self) -> str:
+        """The method that threw it, without those of the JDK; empty if the trace does not show it."""
+        return next((frame for frame in self.frames if not _JDK.match(frame)), "")
+
+    @property
+    def is_of_job(self) -> bool:
+        """Whether a function of the job, or a library that it calls, threw it."""
+        callers = (frame for frame in self.frames if _LIBRARY.match(frame))
+        return not _LIBRARY.match(self.thrower) and _CALLER.match(next(callers, "")) is not None
 
     def __str__(self) -> str:
         return ": ".join(filter(None, (self.class_name, self.message)))
