@@ -106,7 +106,8 @@ _ADVICE: Final[Mapping[Kind, str]] = {
     Kind.CONNECTOR: "Use the connector that wrote the state, or a later version. Give another connector another uid.",
     Kind.TRANSACTION: "state-processor sink-state shows the transactions; change-sink removes them. Their records are lost.",
     Kind.STORAGE: "Install the plug-in of the file system and check credentials and rights. The snapshot need not change.",
-    Kind.DISK: "Free space in io.tmp.dirs, or in the directory that the message names, and check its rights. The snapshot need not change.",
+    Kind.DISK: "Free space in io.tmp.dirs, or in the directory that the message names, and check its rights. The snapshot need "
+    "not change.",
     Kind.MEMORY: "Raise the memory of the process. The snapshot need not change.",
     Kind.NATIVE_LIBRARY: "Use an image with glibc for this processor. The snapshot need not change.",
     Kind.LOST_PROCESS: "Read the log of the process that stopped. The snapshot need not change.",

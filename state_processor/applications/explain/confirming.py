@@ -29,6 +29,7 @@ from state_processor.applications.jobs.signature import (
     StateSignature,
 )
 from state_processor.applications.jobs.undescribed import class_names, classes_inside
+from state_processor.applications.jobs.verdicts import Cause
 from state_processor.backends.analysis.needles import Needle
 from state_processor.backends.analysis.state_search import StateSearch
 from state_processor.backends.metadata.operator_id import operator_id
@@ -77,13 +78,13 @@ def of_opening(sighting: Sighting, scene: Scene) -> Sequence[FailureCause]:
             return [of_problem(scene, sighting)]
         return [of_sighting(sighting, scene), of_problem(scene)]
     versions = [finding for finding in scene.findings if finding.kind is Kind.NEWER_FORMAT]
-    if sighting.kind is Kind.NEWER_FORMAT and versions:
+    if sighting.kind is Kind.NEWER_FORMAT and any(finding.is_bad for finding in versions):
         return [of_findings(versions, Certainty.CONFIRMED, sighting)]
     recorded = "" if scene.snapshot is None else str(scene.snapshot.metadata.version)
     if sighting.kind is Kind.NEWER_FORMAT and sighting.facts.get("version") in (None, recorded):
         certainty = Certainty.CONFIRMED if "version" in sighting.facts else Certainty.TRACE
         return [of_sighting(sighting, scene, certainty, evidence=[f"version {recorded} of _metadata"])]
-    return []
+    return [of_findings(versions, Certainty.TRACE, sighting)] if sighting.kind is Kind.NEWER_FORMAT and versions else []
 
 
 def of_files(sighting: Sighting, scene: Scene) -> Sequence[FailureCause]:
@@ -104,7 +105,9 @@ def of_files(sighting: Sighting, scene: Scene) -> Sequence[FailureCause]:
     if headers:
         evidence = [f"the header of state {s.name!r} of operator {o.label} has this name, which no class has" for o, s in headers]
         return [of_sighting(sighting, scene, Certainty.CONFIRMED, evidence=evidence)]
-    evidence = ["all files of the snapshot are there, and checksums are right; files of the heap backend have no checksums"]
+    evidence = [finding.verdict.reason for finding in scene.findings if finding.verdict.cause is Cause.FILES] or [
+        "all files of the snapshot are there, and checksums are right; files of the heap backend have no checksums"
+    ]
     again = "The file is there now: start the job again. If it fails again, look at the disks of the task managers."
     advice = None if sighting.kind is Kind.FILE_DAMAGED and not path else again
     return [of_sighting(sighting, scene, Certainty.POSSIBLE, evidence=evidence, advice=advice)]
@@ -202,6 +205,9 @@ def confirm(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
         yield of_sighting(sighting, scene, Certainty.CONFIRMED if flights else Certainty.TRACE, evidence=evidence)
     elif kind is Kind.FINISHED_TASKS:
         yield from _of_finished(sighting, scene)
+    elif kind is Kind.MAX_PARALLELISM and sighting.facts.get("after") == "1" and scene.has_queries:
+        evidence = ["operators of Flink SQL without a key have max parallelism 1: another query has another operator of this id"]
+        yield of_sighting(sighting, scene, kind=Kind.QUERY, evidence=evidence)
     elif kind in (Kind.CLASS_MISSING, Kind.SERIAL_VERSION) and "name" in sighting.facts:
         yield from _of_class(sighting, scene)
     else:

@@ -319,6 +319,12 @@ RESTORE_RULES: Final = (
         r"Unrecognized checkpoint version number: (?P<version>\d+)",
         "runtime.checkpoint.metadata.MetadataSerializers",
     ),
+    rule(  # Flink counts versions from 1
+        Kind.FILE_DAMAGED,
+        r"Incompatible version: found (?:0|-\d+|\d{3,})\b",
+        "core.io.VersionedIOReadableWritable",
+        frames=_RESTORE,
+    ),
     rule(
         Kind.NEWER_FORMAT,
         r"Incompatible version: found (?P<version>\d+), compatible versions are|Unknown BackendStateType: |Unrecognized version"

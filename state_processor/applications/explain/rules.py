@@ -59,7 +59,7 @@ def sightings(traces: Iterable[Trace], flink: str | None = None) -> Iterator[Sig
 def _of_trace(trace: Trace, flink: str | None) -> Iterator[Sighting]:
     for throwable in reversed(trace.throwables):
         text = f"{throwable.class_name}: {throwable.message}"
-        for candidate in _JOB_RULES if throwable.is_of_job else RULES:
+        for candidate in _JOB_RULES if trace.is_of_job(throwable) else RULES:
             match = candidate.message.search(throwable.message)
             if match is None or not _is_in_release(candidate, flink):
                 continue
@@ -72,7 +72,7 @@ def _of_trace(trace: Trace, flink: str | None) -> Iterator[Sighting]:
             yield Sighting(candidate, trace, str(throwable), facts, operators, frozenset(_VERTEX.findall(trace.entry)))
             return
     root = trace.throwables[-1]
-    if root.is_of_job:
+    if trace.is_of_job(root):
         facts = {"name": root.class_name.rpartition(".")[2], "method": root.thrower}
         yield Sighting(_OF_JOB, trace, str(root), facts, tasks=frozenset(_VERTEX.findall(trace.entry)))
 

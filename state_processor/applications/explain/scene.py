@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 
 from state_processor.applications.explain.kinds import Kind
-from state_processor.applications.explain.mismatch_kinds import kind_of
+from state_processor.applications.explain.mismatch_kinds import is_of_query, kind_of
 from state_processor.applications.explain.rules import Sighting
 from state_processor.applications.jobs.check import check_job, compare
 from state_processor.applications.jobs.contents import NO_CONTENTS, Contents, SnapshotValues, snapshot_verdicts
@@ -79,6 +79,12 @@ class Scene:
         """Whether no operator of the snapshot is in the new job."""
         olds = [] if self.old is None else [o for o in self.old.operators if o.has_state]
         return self.new is not None and bool(olds) and not any(map(self.successor, olds))
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether an operator of the snapshot has rows of Flink SQL."""
+        operators = () if self.old is None else self.old.operators
+        return any(is_of_query(state) for operator in operators for state in (operator.states or {}).values())
 
     def successor(self, operator: OperatorSignature | None) -> OperatorSignature | None:
         """Return the operator of the new job with the id of an operator of the snapshot."""

@@ -25,7 +25,8 @@ SURROUNDING_RULES: Final = (
         r"replication slot .*(?:does not exist|invalid|can no longer)|[Ss]equence[ _][Nn]umber.*(?:expired|invalid|not found)|"
         r"TrimmedDataAccess|requested WAL segment|Cannot read snapshot|[Ss]napshot (?:with id )?\d+ (?:does not exist|"
         r".*expired|not found)|OutOfRange|"
-        r"does not host this topic-partition|Failed to get topic metadata|[Cc]hange stream history lost|resume of change stream",
+        r"does not host this topic-partition|Failed to get topic metadata|[Cc]hange stream history lost|resume of change stream|"
+        r"[Rr]esume ?[Tt]oken (?:was )?not found|[Rr]esume of change stream was not possible",
         "connector.kafka.source.KafkaSource",
     ),
     rule(
@@ -85,7 +86,8 @@ SURROUNDING_RULES: Final = (
     rule(
         Kind.PROGRAM,
         r"Node hash must be a 32 character|cannot be used as (?:a )?key|(?:Assigned k|K)ey must not be null|"
-        r"Record has Long\.MIN_VALUE timestamp|No operators defined in streaming topology|has no mapped operator",
+        r"Record has Long\.MIN_VALUE timestamp|parallelism \(\d+\) is higher than the max parallelism|"
+        r"No operators defined in streaming topology|has no mapped operator",
         "streaming.api.graph.StreamGraph",
     ),
     # the machine
@@ -158,7 +160,7 @@ SURROUNDING_RULES: Final = (
     ),
     rule(
         Kind.LINKAGE,
-        r"(?P<name>[\w.$]+) cannot be cast to (?:class )?(?P=name)\b",
+        r"(?P<name>[\w.$]+) cannot be cast to (?:class )?(?P=name)\b|cannot assign instance of (?P<name2>[\w.$]+) to field",
         "java.lang.ClassLoader",
         classes="ClassCastException",
     ),

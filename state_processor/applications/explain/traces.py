@@ -53,12 +53,6 @@ class Throwable:
         """The method that threw it, without those of the JDK; empty if the trace does not show it."""
         return next((frame for frame in self.frames if not _JDK.match(frame)), "")
 
-    @property
-    def is_of_job(self) -> bool:
-        """Whether a function of the job, or a library that it calls, threw it."""
-        callers = (frame for frame in self.frames if _LIBRARY.match(frame))
-        return not _LIBRARY.match(self.thrower) and _CALLER.match(next(callers, "")) is not None
-
     def __str__(self) -> str:
         return ": ".join(filter(None, (self.class_name, self.message)))
 
@@ -80,6 +74,16 @@ class Trace:
     def frames(self) -> tuple[str, ...]:
         """The methods of all exceptions."""
         return tuple(frame for throwable in self.throwables for frame in throwable.frames)
+
+    def is_of_job(self, throwable: Throwable) -> bool:
+        """Return whether a function of the job, or a library that it calls, threw an exception of the trace.
+
+        Java leaves out the methods that an exception has in common with the exception around it.
+        """
+        around = self.throwables[: self.throwables.index(throwable) + 1]
+        callers = (frame for outer in reversed(around) for frame in outer.frames if _LIBRARY.match(frame))
+        thrower = throwable.thrower
+        return bool(thrower) and not _LIBRARY.match(thrower) and _CALLER.match(next(callers, "")) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ import pytest
 
 import state_processor as sp
 from state_processor.applications.explain.kinds import Certainty, Kind
+from state_processor.applications.explain.mismatch_kinds import kind_of
+from state_processor.applications.jobs.rules import RestoringJob
+from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
 from state_processor.cli import main
 from state_processor.serializers.errors import OptionError
 from state_processor.types.answers import Answer
@@ -109,6 +113,78 @@ def test_unknown_exceptions_are_listed(tmp_path: Path) -> None:
     assert explanation.causes == ()
     assert explanation.unexplained == ("com.acme.OddException: 7",)
     assert "com.acme.OddException" in str(explanation)
+
+
+_CODE = (
+    "java.lang.NullPointerException: null\n\tat com.acme.Totals.processElement(Totals.java:7)\n"
+    "\tat org.apache.flink.streaming.api.operators.KeyedProcessOperator.processElement(KeyedProcessOperator.java:83)\n"
+)
+
+
+def test_what_follows_from_an_exception_of_the_job_comes_after_it() -> None:
+    suspended = (
+        "org.apache.flink.runtime.checkpoint.CheckpointException: Checkpoint Coordinator is suspending.\n\tat a.B.c(B.java:1)\n"
+    )
+    causes = sp.explain(error=suspended + "2026-01-02 03:04:05,678 WARN x\n" + _CODE).causes
+    assert [cause.kind for cause in causes] == [Kind.JOB_CODE, Kind.CHECKPOINT]
+    assert "The code of the job threw NullPointerException in com.acme.Totals.processElement" in causes[0].sentence
+    assert [cause.kind for cause in sp.explain(error=suspended).causes] == [Kind.CHECKPOINT]
+
+
+def test_a_mismatch_comes_before_an_exception_of_the_job(tmp_path: Path) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.POJO("a.Total", {"amount": T.INT()})), {"amount": 5})
+    job = written(tmp_path / "new", sp.ValueState(T.POJO("a.Total", {"sum": T.INT()})), {"sum": 5})
+    causes = sp.explain(old, error=_CODE, job=job).causes
+    assert [(cause.kind, cause.certainty) for cause in causes] == [
+        (Kind.FIELD_RENAMED, Certainty.CONFIRMED),
+        (Kind.JOB_CODE, Certainty.TRACE),
+    ]
+    (cause,) = sp.explain(old, error=_CODE, job=old).causes
+    assert cause.kind is Kind.JOB_CODE
+
+
+def test_a_file_is_not_a_snapshot(tmp_path: Path) -> None:
+    archive = tmp_path / "savepoint-1.tar.gz"
+    archive.write_bytes(b"\x1f\x8b" + bytes(60))
+    message = "java.io.IOException: Unexpected magic number. This can have multiple reasons: (1) You are trying to load"
+    (cause,) = sp.explain(archive, error=message).causes
+    assert (cause.kind, cause.certainty) == (Kind.NOT_A_SNAPSHOT, Certainty.CONFIRMED)
+
+
+def test_a_class_that_the_snapshot_does_not_name(tmp_path: Path) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.INT()), 5)
+    text = trace("java.lang.ClassNotFoundException: a.Missing", "StreamTaskStateInitializerImpl")
+    (cause,) = sp.explain(old, error=text).causes
+    assert (cause.kind, cause.certainty) == (Kind.LINKAGE, Certainty.TRACE)
+    assert "a.Missing" in cause.sentence
+    assert "--job" not in cause.advice
+
+
+def test_operators_of_queries_are_known_by_their_methods() -> None:
+    text = migration("MapSerializer", "MapSerializer").replace(
+        "org.apache.flink.runtime.state.heap.HeapKeyedStateBackend.open",
+        "org.apache.flink.table.runtime.operators.join.stream.StreamingJoinOperator.open",
+    )
+    (cause,) = sp.explain(error=text).causes
+    assert cause.kind is Kind.QUERY
+
+
+def test_an_operator_of_another_query_with_one_key_group(tmp_path: Path) -> None:
+    row = sp.ValueState(T.ROW_DATA("ROW<`a` BIGINT>"))
+    old = written(tmp_path / "old", row, {"a": 5})
+    text = (
+        "java.lang.IllegalStateException: Cannot map operator {} with max parallelism 128 to new program with max parallelism {}"
+    )
+    (cause,) = sp.explain(old, error=text.format(UID_HASH, 1)).causes
+    assert (cause.kind, cause.certainty, cause.repairs) == (Kind.QUERY, Certainty.TRACE, ())
+    (cause,) = sp.explain(old, error=text.format(UID_HASH, 64)).causes
+    assert (cause.kind, cause.certainty) == (Kind.MAX_PARALLELISM, Certainty.CONFIRMED)
+
+
+def test_windows_of_equal_types_may_differ_in_code_alone() -> None:
+    verdict = StateVerdict("", Outcome.UNKNOWN, "assigner and trigger are code", cause=Cause.WINDOWS)
+    assert kind_of(verdict, None, None, None, RestoringJob()) is Kind.CODE
+    assert kind_of(replace(verdict, outcome=Outcome.LOST), None, None, None, RestoringJob()) is Kind.WINDOW_TYPE
 
 
 def test_a_snapshot_alone(tmp_path: Path) -> None:
@@ -258,6 +334,15 @@ def test_serializers_that_are_not_known_are_not_damage(tmp_path: Path) -> None:
     text = str(explanation)
     assert "OUT --uid orders\n" in text
     assert "--state ''" not in text
+
+
+def test_a_version_inside_of_files_that_the_snapshot_does_not_show_is_not_certain() -> None:
+    error = trace("org.apache.flink.core.io.VersionMismatchException: Incompatible version: found 7, compatible versions are [6]")
+    error = error.replace("heap.HeapKeyedStateBackend.open", "heap.HeapRestoreOperation.restore").replace(
+        "flink-dist-1.20.1", "x"
+    )
+    (cause,) = sp.explain(ORDERS_PATH, error=error).causes
+    assert (cause.kind, cause.certainty) == (Kind.NEWER_FORMAT, Certainty.TRACE)
 
 
 def test_a_class_that_no_class_loader_knows_is_in_a_damaged_header(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from state_processor.applications.explain.kinds import Kind
 from state_processor.applications.explain.rules import sightings
-from state_processor.applications.explain.traces import read_log
+from state_processor.applications.explain.traces import Log, read_log
 
 _MIGRATION = "org.apache.flink.util.StateMigrationException: "
 _ILLEGAL = "java.lang.IllegalStateException: "
@@ -24,6 +26,8 @@ _AVRO = "org.apache.flink.formats.avro.typeutils.AvroSerializer.deserialize"
 _CHECKPOINT_LOADER = "org.apache.flink.runtime.state.CheckpointStorageLoader.load"
 _FILE_READER = "org.apache.flink.connector.file.src.impl.FileSourceSplitReader.checkSplitOrStartNext"
 _FILE_COMMITTER = "org.apache.flink.connector.file.sink.committer.FileCommitter.commit"
+_GRAPH = "org.apache.flink.streaming.api.graph.StreamConfig.getStreamOperatorFactory"
+_RECORD = "org.apache.flink.api.java.typeutils.runtime.JavaRecordBuilderFactory$JavaRecordBuilder.build"
 _GONE, _OPTIONS = Kind.SOURCE_POSITION, Kind.CONFIGURATION
 
 TOO_LARGE = "Size of the state is larger than the maximum permitted memory-backed state. Size=10004096, maxSize=5242880."
@@ -246,6 +250,41 @@ MESSAGES = (
     ("java.net.ConnectException: Connection refused", "", Kind.EXTERNAL),
     ("java.util.concurrent.TimeoutException: Heartbeat of TaskManager with id a timed out.", "", Kind.LOST_PROCESS),
     ("java.lang.OutOfMemoryError: Java heap space", _RESTORE, Kind.MEMORY),
+    # the program
+    ("org.apache.flink.api.common.InvalidProgramException: Object a.F@1 is not serializable", "", Kind.PROGRAM),
+    (
+        "org.apache.flink.api.common.functions.InvalidTypesException: The return type is unknown",
+        "",
+        Kind.PROGRAM,
+    ),
+    ("org.apache.calcite.sql.validate.SqlValidatorException: Column 'a' not found in any table", "", Kind.PROGRAM),
+    ("java.lang.IllegalArgumentException: Node hash must be a 32 character String that describes a hex code", "", Kind.PROGRAM),
+    ("java.lang.NullPointerException: Assigned key must not be null!", "", Kind.PROGRAM),
+    ("java.lang.RuntimeException: Record has Long.MIN_VALUE timestamp (= no timestamp marker).", "", Kind.PROGRAM),
+    # the graph of the job, and the classes of Flink itself
+    ("java.io.InvalidClassException: a.Source; local class incompatible: stream classdesc x", _GRAPH, Kind.LINKAGE),
+    ("java.lang.ClassNotFoundException: a.Function", _GRAPH, Kind.LINKAGE),
+    (
+        "java.io.InvalidClassException: org.apache.flink.runtime.jobgraph.JobGraph; local class incompatible: stream x",
+        "",
+        Kind.LINKAGE,
+    ),
+    ("java.lang.IllegalArgumentException: argument type mismatch", _RECORD, Kind.FIELD_TYPE),
+    ("java.lang.IllegalArgumentException: Can not set int field a.B.n to null value", "", Kind.FIELD_NULL),
+    ("com.amazonaws.SdkClientException: Failed to connect to service endpoint: ", "", Kind.STORAGE),
+    (
+        "org.apache.kafka.common.KafkaException: The transaction timeout is larger than the maximum value allowed by the broker",
+        "",
+        _OPTIONS,
+    ),
+    ("java.util.concurrent.TimeoutException: Async function call has timed out.", "", Kind.EXTERNAL),
+    ("a.ConnectException: ResumeToken not found. Cannot create a change stream cursor", "", Kind.SOURCE_POSITION),
+    ("a.CommandException: 'Resume of change stream was not possible, as the resume point may", "", Kind.SOURCE_POSITION),
+    ("java.lang.ClassCastException: cannot assign instance of java.lang.invoke.SerializedLambda to field", "", Kind.LINKAGE),
+    ("a.JobException: Vertex a's parallelism (3) is higher than the max parallelism (2).", "", Kind.PROGRAM),
+    ("a.VersionMismatchException: Incompatible version: found 0, compatible versions are [6]", _RESTORE, Kind.FILE_DAMAGED),
+    ("a.VersionMismatchException: Incompatible version: found 7, compatible versions are [6]", _RESTORE, Kind.NEWER_FORMAT),
+    ('org.postgresql.util.PSQLException: ERROR: replication slot "a" is active for PID 7', "", Kind.EXTERNAL),
 )
 
 
@@ -259,19 +298,76 @@ def test_messages(message: str, frame: str, kind: Kind) -> None:
     assert sighting.kind is kind
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        "java.lang.NullPointerException: null",
-        "java.io.EOFException",
-        "java.lang.ClassNotFoundException: a.B",
-        "java.io.IOException: Unknown version 3",
-        "java.lang.IndexOutOfBoundsException: Index: 1, Size: 0",
-    ],
+_CALLED = (
+    "org.apache.flink.streaming.api.operators.KeyedProcessOperator.processElement",
+    "org.apache.flink.runtime.state.heap.HeapReducingState$ReduceTransformation.apply",
+    "org.apache.flink.client.program.PackagedProgram.callMainMethod",
 )
-def test_exceptions_of_user_code_are_unknown(message: str) -> None:
-    log = read_log(f"{message}\n\tat com.acme.Function.processElement(Function.java:1)\n")
-    assert list(sightings(log.traces)) == []
+"""Methods of Flink that call code of the job."""
+_THROWN = (
+    ("java.lang.NullPointerException: null", ()),
+    ("java.io.EOFException", ("java.io.DataInputStream.readFully",)),
+    ("java.io.IOException: Unknown version 3", ()),
+    ("java.lang.IndexOutOfBoundsException: Index: 1, Size: 0", ("java.util.ArrayList.get",)),
+    ("java.io.FileNotFoundException: /opt/conf/rules.json (No such file or directory)", ("java.io.FileInputStream.open",)),
+    ("java.lang.IllegalStateException: Could not restore the order", ()),
+)
+
+
+def _log(message: str, *frames: str) -> Log:
+    return read_log("\n".join((message, *(f"\tat {frame}(A.java:1)" for frame in frames))))
+
+
+@pytest.mark.parametrize("caller", _CALLED)
+@pytest.mark.parametrize(("message", "frames"), _THROWN)
+def test_exceptions_of_the_code_of_the_job(message: str, frames: Sequence[str], caller: str) -> None:
+    below = "org.apache.flink.runtime.state.heap.StateTable.transform"
+    (sighting,) = sightings(_log(message, *frames, "com.acme.Function.call", caller, below).traces)
+    assert sighting.kind is Kind.JOB_CODE
+    assert sighting.facts["method"] == "com.acme.Function.call"
+
+
+def test_methods_that_a_trace_leaves_out_are_those_of_the_exception_around() -> None:
+    text = (
+        "org.apache.flink.client.program.ProgramInvocationException: The main method caused an error\n"
+        "\tat org.apache.flink.client.program.PackagedProgram.callMainMethod(PackagedProgram.java:372)\n"
+        "Caused by: java.lang.IllegalArgumentException: Missing argument\n\tat com.acme.Job.main(Job.java:7)\n\t... 9 more\n"
+    )
+    (sighting,) = sightings(read_log(text).traces)
+    assert (sighting.kind, sighting.facts["method"]) == (Kind.JOB_CODE, "com.acme.Job.main")
+    restore = text.replace("org.apache.flink.client.program.PackagedProgram.callMainMethod", _RESTORE)
+    assert list(sightings(read_log(restore).traces)) == []
+
+
+@pytest.mark.parametrize(("message", "frames"), _THROWN[:4])
+def test_code_whose_caller_is_not_known(message: str, frames: Sequence[str]) -> None:
+    assert list(sightings(_log(message, *frames, "com.acme.Function.processElement").traces)) == []
+
+
+def test_a_class_that_the_code_of_the_job_asks_for() -> None:
+    frames = (
+        "java.lang.Class.forName",
+        "com.acme.Function.open",
+        "org.apache.flink.api.common.functions.util.FunctionUtils.open",
+    )
+    restore = "org.apache.flink.streaming.runtime.tasks.StreamTask.restoreStateAndGates"
+    (sighting,) = sightings(_log("java.lang.ClassNotFoundException: com.mysql.cj.jdbc.Driver", *frames, restore).traces)
+    assert (sighting.kind, sighting.facts) == (Kind.LINKAGE, {"name": "com.mysql.cj.jdbc.Driver"})
+
+
+def test_serializers_of_the_job_are_part_of_the_restore() -> None:
+    frames = ("java.io.DataInputStream.readFully", "com.acme.OwnSerializer.deserialize")
+    (sighting,) = sightings(_log("java.io.EOFException", *frames, _RESTORE).traces)
+    assert sighting.kind is Kind.FILE_DAMAGED
+    timers = "org.apache.flink.streaming.api.operators.TimerSerializer.deserialize"
+    (sighting,) = sightings(_log("java.io.EOFException", *frames, timers, _RESTORE).traces)
+    assert sighting.kind is Kind.FILE_DAMAGED
+
+
+def test_a_null_that_a_serializer_meets_is_not_about_key_groups() -> None:
+    copy = "com.esotericsoftware.kryo.serializers.CollectionSerializer.copy"
+    table = "org.apache.flink.runtime.state.heap.StateTable.get"
+    assert list(sightings(_log("java.lang.NullPointerException: null", "java.util.ArrayDeque.addLast", copy, table).traces)) == []
 
 
 def test_operators_tasks_and_facts_are_read() -> None:

@@ -22,8 +22,10 @@ from state_processor.applications.serving import browsing
 from state_processor.applications.serving.browser import browser_page
 from state_processor.applications.serving.browsing import browsable
 from state_processor.applications.serving.following import Followed
+from state_processor.applications.serving.limits import Limits
 from state_processor.serializers.errors import NotASnapshotError
 from tests.state_processor.applications.serving.checkpoints import TOKEN
+from tests.state_processor.applications.serving.test_queries import ENDLESS
 from tests.state_processor.applications.serving.web import Web
 from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
 from tests.state_processor.written_checkpoints import JOB, take, take_regional
@@ -218,6 +220,18 @@ def test_sizes_and_sql(orders: Web) -> None:
     assert ask(orders, "sizes", uid="orders", by="colour")["error"]["type"] == "OptionError"
     assert ask(orders, "sql", query="SELECT 1 AS one, 'a' AS two")["rows"] == [[1, "a"]]
     assert "expected a query" in ask(orders, "sql", query=" ")["error"]["message"]
+
+
+def test_a_query_takes_limited_rows_memory_and_time() -> None:
+    with Web(ORDERS_PATH, Limits(seconds=600, memory=200 << 20)) as web:
+        table = ask(web, "sql", query="SELECT * FROM range(9000000000)")
+        assert (len(table["rows"]), table["is_more"]) == (browsing._SQL_ROWS, True)
+        large = web.get(f"/browse/sql?{urlencode({'query': 'SELECT len(range(200000000))'})}")
+        assert (large.status, large.json()["error"]["type"]) == (413, "MemoryLimitError")
+        assert ask(web, "sql", query="SELECT 1 AS one")["rows"] == [[1]]
+    with Web(ORDERS_PATH, Limits(seconds=1)) as web:
+        late = web.get(f"/browse/sql?{urlencode({'query': ENDLESS})}")
+    assert (late.status, late.json()["error"]["type"]) == (504, "TimeLimitError")
 
 
 def test_answers_have_the_notes_of_their_rows(tmp_path: Path) -> None:
