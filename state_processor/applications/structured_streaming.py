@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import reduce
+from itertools import count
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -24,16 +24,19 @@ from state_processor.serializers.late import requirement
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType
 
 _LOG_VERSIONS: Final = ("v1", "v2")
 _JOIN: Final = "symmetricHashJoin"
+_LIMIT: Final = "globalLimit"
 _FORMAT: Final = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 _INTERNAL: Final = "$"
 """How Spark's own variables begin, such as its timers."""
 _LOST_FILE: Final = re.compile(r"FileNotFoundException: (?:File )?(\S+)")
 _EXPIRES: Final = "expires_at"
 _EXPIRY: Final = "ttlExpirationMs"
+_DOMAINS: Final = {"EventTime": "event_time", "ProcessingTime": "processing_time"}
+_UNREAD: Final = re.compile(r"[][{}*?%\\\s]")
+"""What Spark expands or escapes in a path, so that its sources look for state elsewhere."""
 
 
 class StreamingCheckpoint:
@@ -58,14 +61,21 @@ class StreamingCheckpoint:
     NotFoundError
         The query did not commit the batch.
     OptionError
-        The query began another batch after its last one, and did not commit it. Name ``batch`` to take the state before it.
+        The query began another batch after its last one, and did not commit it. Name ``batch`` to take the state before it. Or
+        the path has a character with which Spark does not read state.
     UnsupportedFormatError
         The logs of the checkpoint have a version that is not known.
     """
 
     def __init__(self, spark: SparkSession, path: str | PathLike[str], batch: int | None = None) -> None:
         self._spark = spark
+        _ = spark.streams.active  # starts the coordinator of state stores, without which Spark 4.1 does not read them
         self._path = fspath(path).rstrip("/")
+        if character := _UNREAD.search(self._path):
+            raise OptionError(
+                f"{self._path}: expected the path of one checkpoint. Spark does not read state from a path with "
+                f"{character[0]!r}: rename the directory, or make a link to it"
+            )
         committed, begun = (self._numbers(log) for log in ("commits", "offsets"))
         if not committed:
             raise NotASnapshotError(
@@ -127,9 +137,9 @@ class StreamingCheckpoint:
         Returns
         -------
         DataFrame
-            The columns of the key, then the columns of the value. Of columns with the same name, the second is ``name_2``.
-            A variable is one column with its name: a value, an array or a map. Values of one field are that field. Variables with
-            time-to-live have the column ``expires_at``, the latest expiry of the elements of a list or map.
+            The columns of the key, then the columns of the value. Of columns with the same name, in upper or lower case, the
+            second is ``name_2``. A variable is one column with its name: a value, an array or a map. Values of one field are that
+            field. Variables with time-to-live have the column ``expires_at``, the latest expiry of the elements of a list or map.
 
         Raises
         ------
@@ -152,10 +162,13 @@ class StreamingCheckpoint:
             return _flat(self._rows(stores)) if side is None else self._rows(stores, joinSide=side).select("value.*")
         if state not in variables:
             raise NotFoundError(f"operator {number} does not have a variable {state!r}; it has {', '.join(map(repr, variables))}")
-        return _variable(self._rows(stores, stateVarName=state, flattenCollectionTypes="false"), state)
+        return _variable(self._rows(stores, stateVarName=state, flattenCollectionTypes="false"), state, has_ttl=variables[state])
 
     def read_timers(self, *, operator: int | None = None) -> DataFrame:
-        """Return the timers of ``transformWithState``: the columns of the key, and ``timestamp`` in epoch milliseconds.
+        """Return the timers of ``transformWithState``: the columns of the key, ``timestamp`` and ``domain``.
+
+        The timestamp is in epoch milliseconds, the domain is ``event_time`` or ``processing_time``. If the key has a column with
+        one of these names, the second is ``timestamp_2`` or ``domain_2``.
 
         Raises
         ------
@@ -167,14 +180,27 @@ class StreamingCheckpoint:
         stores = self._of(operator)
         if _variables(stores[0]) is None:
             raise OptionError(f"operator {stores[0].operatorId} is {stores[0].operatorName}: only transformWithState has timers")
-        return self._rows(stores, readRegisteredTimers="true").selectExpr("key.*", "expiration_timestamp_ms AS timestamp")
+        mode = _properties(stores[0]).get("timeMode")
+        if mode not in _DOMAINS:
+            raise OptionError(f"operator {stores[0].operatorId} does not have timers: its time mode is {mode}")
+        rows = self._rows(stores, readRegisteredTimers="true")
+        names = _different([*rows.schema["key"].dataType.names, "timestamp", "domain"])  # type: ignore[attr-defined]
+        return rows.selectExpr("key.*", "expiration_timestamp_ms", f"'{_DOMAINS[mode]}'").toDF(*names)
 
     def _rows(self, stores: Sequence[Any], **options: str) -> DataFrame:
-        number = stores[0].operatorId
-        self._check_partitions(stores)
+        number, name = stores[0].operatorId, stores[0].operatorName
         reader = self._spark.read.format("statestore").option("batchId", self.batch).option("operatorId", number)
-        with self._naming(f"operator {number} {options or ''}"):
-            return reader.options(**options).load(self._path)
+        missing = self._missing_partitions(stores)
+        if "0" not in missing:
+            with self._naming(f"operator {number} {options or ''}"):
+                rows = reader.options(**options).load(self._path)
+                keys = rows.schema["key"].dataType.names  # type: ignore[attr-defined]
+            if not missing or not keys or name == _LIMIT:  # without keys, an operator runs in one partition
+                return rows
+        raise MissingFileError(
+            f"{self._path}/state/{number}/: expected {stores[0].numPartitions} partitions with version {self.batch + 1} for "
+            f"batch {self.batch}; partitions {', '.join(missing)} don't have it. Copy the whole checkpoint, or take a newer batch"
+        )
 
     def _of(self, operator: int | None) -> list[Any]:
         """Return the stores of an operator."""
@@ -189,15 +215,16 @@ class StreamingCheckpoint:
 
     def _stores(self) -> list[Any]:
         with self._naming("operators"):
-            rows = self._spark.read.format("state-metadata").load(self._path).collect()
+            reader = self._spark.read.format("state-metadata").option("batchId", self.batch)
+            rows = reader.load(self._path).collect()
         if not rows:
             raise NotASnapshotError(
                 f"{self._path} does not describe an operator with state. Spark before 4.0 does not write it: run a batch with 4.0"
             )
         return sorted(rows, key=lambda row: (row.operatorId, row.stateStoreName))
 
-    def _check_partitions(self, stores: Sequence[Any]) -> None:
-        """Refuse missing partitions, and files that Spark does not look for: it reads the partitions whose directories exist."""
+    def _missing_partitions(self, stores: Sequence[Any]) -> list[str]:
+        """Return partitions without files, as Spark reads those that have some; refuse files that Spark does not look for."""
         number, version, expected = stores[0].operatorId, self.batch + 1, stores[0].numPartitions
         below = f"{self._path}/state/{number}/"
         paths = self._paths(below, recursiveFileLookup="true", pathGlobFilter=f"{version}[._]*")
@@ -208,11 +235,7 @@ class StreamingCheckpoint:
             )
         marker = f"/state/{number}/"
         partitions = {path.rpartition(marker)[2].partition("/")[0] for path in paths}
-        if missing := sorted(set(map(str, range(expected))) - partitions, key=int):
-            raise MissingFileError(
-                f"{below}: expected {expected} partitions with version {version} for batch {self.batch}; "
-                f"partitions {', '.join(missing)} don't have it. Copy the whole checkpoint, or take a newer batch"
-            )
+        return sorted(set(map(str, range(expected))) - partitions, key=int)
 
     def _numbers(self, log: str) -> list[int]:
         names = [path.rpartition("/")[2] for path in self._paths(f"{self._path}/{log}")]
@@ -261,12 +284,28 @@ def _range(numbers: Sequence[int]) -> str:
     return f"{numbers[0]} to {numbers[-1]}"
 
 
-def _variables(store: Any) -> list[str] | None:
-    properties = json.loads(store.operatorProperties or "{}")
+def _properties(store: Any) -> dict[str, Any]:
+    properties: dict[str, Any] = json.loads(store.operatorProperties or "{}")
+    return properties
+
+
+def _variables(store: Any) -> dict[str, bool] | None:
+    """Return the variables of ``transformWithState``, and whether their values expire."""
+    properties = _properties(store)
     if "stateVariables" not in properties:
         return None
-    names = sorted(variable["stateName"] for variable in properties["stateVariables"])
-    return [name for name in names if not name.startswith(_INTERNAL)]
+    variables = {variable["stateName"]: variable["ttlEnabled"] for variable in properties["stateVariables"]}
+    return {name: variables[name] for name in sorted(variables) if not name.startswith(_INTERNAL)}
+
+
+def _different(names: Iterable[str]) -> list[str]:
+    """Return names with a number behind those that came before: Spark resolves names without regard to case."""
+    taken: dict[str, str] = {}
+    for name in names:
+        numbered = (name if number == 1 else f"{name}_{number}" for number in count(1))
+        free = next(candidate for candidate in numbered if candidate.lower() not in taken)
+        taken[free.lower()] = free
+    return list(taken.values())
 
 
 def _flat(rows: DataFrame) -> DataFrame:
@@ -278,19 +317,15 @@ def _flat(rows: DataFrame) -> DataFrame:
     from pyspark.sql.types import StructField, StructType
 
     sides: dict[str, StructType] = {side: rows.schema[side].dataType for side in ("key", "value")}  # type: ignore[misc]
-    counted: Counter[str] = Counter()
-    renamed = []
-    for side, stored in sides.items():
-        fields = []
-        for field in stored.fields:
-            counted[field.name] += 1
-            number = counted[field.name]
-            fields.append(StructField(field.name if number == 1 else f"{field.name}_{number}", field.dataType))
-        renamed.append(col(side).cast(StructType(fields)).alias(side))
+    names = iter(_different(field.name for side in sides.values() for field in side.fields))
+    renamed = [
+        col(side).cast(StructType([StructField(next(names), field.dataType) for field in stored.fields])).alias(side)
+        for side, stored in sides.items()
+    ]
     return rows.select(*renamed).select("key.*", "value.*")
 
 
-def _variable(rows: DataFrame, name: str) -> DataFrame:
+def _variable(rows: DataFrame, name: str, *, has_ttl: bool) -> DataFrame:
     """Return a variable as one column with its name. Spark has each value in a structure, and with time-to-live its expiry."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, MapType
@@ -299,31 +334,27 @@ def _variable(rows: DataFrame, name: str) -> DataFrame:
     stored, kind = f.col(column), rows.schema[column].dataType
     match kind:
         case ArrayType():
-            plain, expiries = f.transform(stored, _plain(kind.elementType)), f.transform(stored, _expiry)
-            has_ttl = _has_ttl(kind.elementType)
+            plain, expiries = f.transform(stored, _plain(kind.elementType, has_ttl)), f.transform(stored, _expiry)
         case MapType():
             entries = f.map_entries(stored)
-            value, key = _plain(kind.valueType), _plain(kind.keyType)
+            value, key = _plain(kind.valueType, has_ttl), _plain(kind.keyType)
             plain = f.map_from_entries(f.transform(entries, lambda entry: f.struct(key(entry["key"]), value(entry["value"]))))
-            expiries, has_ttl = f.transform(f.map_values(stored), _expiry), _has_ttl(kind.valueType)
+            expiries = f.transform(f.map_values(stored), _expiry)
         case _:
-            plain, expiries, has_ttl = _plain(kind)(stored), f.array(_expiry(stored)), _has_ttl(kind)
-    expires = [f.timestamp_millis(f.array_max(expiries)).alias(_EXPIRES)] if has_ttl else []
-    return rows.select("key.*", plain.alias(name), *expires)
-
-
-def _has_ttl(kind: DataType) -> bool:
-    return getattr(kind, "names", None) == ["value", _EXPIRY]
+            plain, expiries = _plain(kind, has_ttl)(stored), f.array(_expiry(stored))
+    expires = [f.timestamp_millis(f.array_max(expiries))] if has_ttl else []
+    names = _different([*rows.schema["key"].dataType.names, name, _EXPIRES])  # type: ignore[attr-defined]
+    return rows.select("key.*", plain, *expires).toDF(*names[: len(names) - (not has_ttl)])
 
 
 def _expiry(stored: Column) -> Column:
     return stored[_EXPIRY]
 
 
-def _plain(kind: Any) -> Callable[[Column], Column]:
+def _plain(kind: Any, has_ttl: bool = False) -> Callable[[Column], Column]:
     """Return how a value leaves the structures that Spark has it in."""
     path: list[str] = []
-    if _has_ttl(kind):
+    if has_ttl:
         path, kind = ["value"], kind["value"].dataType
     if len(getattr(kind, "names", ())) == 1:
         path.append(kind.names[0])

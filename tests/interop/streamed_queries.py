@@ -1,13 +1,14 @@
 """Queries of Spark over numbered events, and the loop of their state through Flink and back.
 
-``python -m tests.interop.streamed_queries 1000000`` runs the loop of a count with so many keys; without a number, it writes the
-checkpoints that tests and docs read.
+``python -m tests.interop.streamed_queries 1000000`` runs the loop of a count with so many keys, and goes back to Spark with a
+processor in Java; with ``--python``, with one in Python. Without a number, it writes the checkpoints that tests and docs read.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -16,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import pyspark
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row
 from pyspark.sql.functions import expr
@@ -24,6 +26,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 import state_processor as sp
 from tests import archives
 from tests.interop import flink
+from tests.interop.flink_jars import tool
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -161,6 +164,22 @@ class Expiring(StatefulProcessor):
         """Nothing is open."""
 
 
+class Awkward(StatefulProcessor):
+    """Names that Spark uses itself in a value without time-to-live, and a timer."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
+        self.count = handle.getValueState("count", "value bigint, ttlExpirationMs bigint")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        self.count.update((sum(1 for _ in rows), 7))
+        self.handle.registerTimer(4 * TIMER)
+        yield Row(customer=key[0], count=0)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 def with_state(query: Query, processor: StatefulProcessor, initial: DataFrame | None = None) -> DataFrame:
     """The query with a processor, from its own state or from the first rows of another's."""
     return _with_processor(query.stream(), processor, initial)
@@ -178,28 +197,51 @@ def _with_processor(
     return stream.groupBy("customer").transformWithState(processor, "customer string, count bigint", "update", time_mode, first)
 
 
-def streamed(savepoint: Path | None, to: Path, job: str, keys: int, start: int, end: int, **more: Any) -> dict[str, Any]:
+def streamed(
+    savepoint: Path | None, to: Path, job: str, keys: int, start: int, end: int, version: str = VERSION, **more: Any
+) -> dict[str, Any]:
     """Real Flink goes on from a savepoint with the events of these numbers, and takes its next one."""
     asked = {"savepoint": savepoint and str(savepoint), "to": str(to), "job": job, "keys": keys, "from": start, "until": end}
-    (answer,) = flink.streamed(VERSION, [{"backend": "rocksdb", **asked, **more}])
+    (answer,) = flink.streamed(version, [{"backend": "rocksdb", **asked, **more}])
     return answer
 
 
-def count_loop(spark: SparkSession, where: Path, keys: int, note: Callable[[str], None] = lambda _: None) -> DataFrame:
+def _counted(query: Query, initial: DataFrame) -> DataFrame:
+    return with_state(query, Counts(), initial)
+
+
+def _counted_in_java(query: Query, initial: DataFrame) -> DataFrame:
+    """The same, without a call of Python for each key."""
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    counts: Any = query.spark._jvm
+    stream: Any = query.stream()
+    result = counts.io.stateprocessor.interop.SparkCounts.counted(stream._jdf, initial._jdf)
+    return ClassicDataFrame(result, query.spark)
+
+
+def count_loop(
+    spark: SparkSession,
+    where: Path,
+    keys: int,
+    note: Callable[[str], None] = lambda _: None,
+    counted: Callable[[Query, DataFrame], DataFrame] = _counted,
+    version: str = VERSION,
+) -> DataFrame:
     """A count per key begins in Spark, goes on in Flink, and comes back; return its state at the end."""
     first, last = (Query(spark, where / name, keys) for name in ("first", "last"))
     first.feed(0, 2 * keys)
     first.run(first.stream().groupBy("customer").count(), "update")
     note("aggregation in Spark")
-    writer = sp.SavepointWriter.new(spark, max_parallelism=128, flink_version="2.3")
+    writer = sp.SavepointWriter.new(spark, max_parallelism=128, flink_version=version.rpartition(".")[0])
     writer.with_keyed_state("main", first.state().read_state(), key="customer", states={"count": sp.Types.LONG()})
     writer.write(where / "savepoint")
     note("savepoint written")
-    answer = streamed(where / "savepoint", where / "flink", "totals", keys, 2 * keys, 3 * keys)
+    answer = streamed(where / "savepoint", where / "flink", "totals", keys, 2 * keys, 3 * keys, version)
     note("job of Flink")
     counts = sp.SavepointReader.read(spark, answer["savepoint"]).read_keyed_state("main", "count")
     last.feed(3 * keys, 5 * keys)
-    last.run(with_state(last, Counts(), counts.selectExpr("key AS customer", "value AS count")), "update")
+    last.run(counted(last, counts.selectExpr("key AS customer", "value AS count")), "update")
     note("transformWithState in Spark")
     return last.state().read_state("count")
 
@@ -249,6 +291,14 @@ SPECIMENS: dict[str, tuple[str, Callable[[DataFrame], DataFrame]]] = {
     ),
     "variables": ("update", lambda stream: _with_processor(stream, Totals())),
     "expiring": ("update", lambda stream: _with_processor(stream, Expiring(), None, "processingTime")),
+    "awkward": (
+        "update",
+        lambda stream: (
+            stream.selectExpr("customer AS Count", "item AS timestamp")
+            .groupBy("Count", "timestamp")
+            .transformWithState(Awkward(), "customer string, count bigint", "update", "processingTime")
+        ),
+    ),
     "several": (
         "append",
         lambda stream: (
@@ -257,6 +307,7 @@ SPECIMENS: dict[str, tuple[str, Callable[[DataFrame], DataFrame]]] = {
     ),
 }
 """Queries with state, and their output modes."""
+PROCESSING_TIME = ("expiring", "awkward")
 
 
 def specimen(
@@ -269,7 +320,7 @@ def specimen(
     before = {setting: spark.conf.get(setting, None) for setting in {PROVIDER: ROCKSDB, **settings}}
     for setting, value in {PROVIDER: ROCKSDB, **settings}.items():
         spark.conf.set(setting, value)
-    query.run(build(query.untimed() if name == "aggregates" else query.stream()), mode, once=name == "expiring")
+    query.run(build(query.untimed() if name == "aggregates" else query.stream()), mode, once=name in PROCESSING_TIME)
     for setting, previous in before.items():
         if previous is None:
             spark.conf.unset(setting)
@@ -283,31 +334,44 @@ def generate(spark: SparkSession) -> None:
     with tempfile.TemporaryDirectory(prefix="streamed-") as where:
         stored = Path(where, "stored")
         stored.mkdir()
-        for name in SPECIMENS.keys() - {"variables", "expiring"}:
+        for name in SPECIMENS.keys() - {"variables", *PROCESSING_TIME}:
             checkpoint = specimen(spark, name, Path(where, name))
             shutil.rmtree(checkpoint / "sources")  # paths of the input
             checkpoint.rename(stored / name)
         archives.pack(archives.ARCHIVES / "streaming" / spark.version / "checkpoints.tar.xz", list(stored.iterdir()))
 
 
-def main(keys: int | None) -> None:
+def main(keys: int | None, *, python: bool) -> None:
     """Run the loop of a count, and print what each step took; without keys, write the fixtures."""
     from pyspark.sql import SparkSession as Session
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
-        Session.builder.master("local[2]")
-        .config("spark.driver.memory", "3g")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config(PROVIDER, ROCKSDB)
-        .getOrCreate()
-    )
-    if keys is None:
-        generate(spark)
+    with tempfile.TemporaryDirectory(prefix="streamed-") as where:
+        spark = (
+            Session.builder.master("local[2]")
+            .config("spark.driver.memory", "3g")
+            .config("spark.driver.extraClassPath", str(_java_processor(Path(where, "classes"))))
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.ui.enabled", "false")
+            .config("spark.sql.session.timeZone", "UTC")
+            .config(PROVIDER, ROCKSDB)
+            .getOrCreate()
+        )
+        if keys is None:
+            generate(spark)
+        else:
+            _run_loop(spark, Path(where), keys, _counted if python else _counted_in_java)
         spark.stop()
-        return
+
+
+def _java_processor(classes: Path) -> Path:
+    jars = Path(pyspark.__file__).with_name("jars")
+    source = Path(__file__).with_name("java") / "spark" / "io" / "stateprocessor" / "interop" / "SparkCounts.java"
+    subprocess.run((tool("javac"), "-nowarn", "-cp", f"{jars}/*", "-d", str(classes), str(source)), check=True, timeout=300)
+    return classes
+
+
+def _run_loop(spark: SparkSession, where: Path, keys: int, counted: Callable[[Query, DataFrame], DataFrame]) -> None:
     started = time.monotonic()
 
     def note(step: str) -> None:
@@ -315,13 +379,12 @@ def main(keys: int | None) -> None:
         print(f"{time.monotonic() - started:8.1f} s  {step}", flush=True)
         started = time.monotonic()
 
-    with tempfile.TemporaryDirectory(prefix="streamed-") as where:
-        result = count_loop(spark, Path(where), keys, note)
-        expected = events(spark, 0, 5 * keys, keys).groupBy("customer").count()
-        different = result.exceptAll(expected).count() + expected.exceptAll(result).count()
-        print(f"{result.count()} keys, {different} different from a run without interruption")
-    spark.stop()
+    result = count_loop(spark, where, keys, note, counted)
+    expected = events(spark, 0, 5 * keys, keys).groupBy("customer").count()
+    different = result.exceptAll(expected).count() + expected.exceptAll(result).count()
+    print(f"{result.count()} keys, {different} different from a run without interruption")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else None)
+    numbers = [int(argument) for argument in sys.argv[1:] if argument.isdigit()]
+    main(numbers[0] if numbers else None, python="--python" in sys.argv)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
 KEYS = 5
+VERSIONS = pytest.mark.parametrize("version", ["1.20.5", VERSION])
 LONG, WINDOW = sp.Types.LONG(), sp.Types.TIME_WINDOW()
 
 
@@ -47,29 +48,31 @@ def rows(df: DataFrame) -> list[tuple[Any, ...]]:
     return sorted(map(tuple, df.collect()))
 
 
-def new_writer(spark: SparkSession) -> sp.SavepointWriter:
-    return sp.SavepointWriter.new(spark, max_parallelism=128, flink_version="2.3")
+def new_writer(spark: SparkSession, version: str = VERSION) -> sp.SavepointWriter:
+    return sp.SavepointWriter.new(spark, max_parallelism=128, flink_version=version.rpartition(".")[0])
 
 
-def test_a_count_of_spark_goes_on_in_flink_and_comes_back(spark: SparkSession, tmp_path: Path) -> None:
+@VERSIONS
+def test_a_count_of_spark_goes_on_in_flink_and_comes_back(spark: SparkSession, tmp_path: Path, version: str) -> None:
     keys = 3001
-    result = count_loop(spark, tmp_path, keys)
+    result = count_loop(spark, tmp_path, keys, version=version)
     assert rows(result) == rows(events(spark, 0, 5 * keys, keys).groupBy("customer").count())
 
 
-def test_all_variables_and_timers_go_to_flink_and_come_back(spark: SparkSession, tmp_path: Path) -> None:
+@VERSIONS
+def test_all_variables_and_timers_go_to_flink_and_come_back(spark: SparkSession, tmp_path: Path, version: str) -> None:
     first, last, whole = (Query(spark, tmp_path / name, KEYS) for name in ("first", "last", "whole"))
     first.feed(0, 40)
     first.run(with_state(first, Totals()), "update")
     state = first.state()
-    writer = new_writer(spark)
+    writer = new_writer(spark, version)
     writer.with_keyed_state("main", state.read_state("count"), "customer", states={"count": LONG})
     writer.with_keyed_state("main", state.read_state("amounts"), "customer", states={"amounts": sp.ListState(LONG)})
     writer.with_keyed_state("main", state.read_state("digits"), "customer", states={"digits": sp.MapState(LONG, LONG)})
     writer.with_timers("main", state.read_timers(), "customer")
     writer.write(tmp_path / "savepoint")
 
-    answer = streamed(tmp_path / "savepoint", tmp_path / "flink", "totals", KEYS, 40, 70)
+    answer = streamed(tmp_path / "savepoint", tmp_path / "flink", "totals", KEYS, 40, 70, version=version)
     reader = sp.SavepointReader.read(spark, answer["savepoint"])
     initial = reader.read_keyed_state("main").join(reader.read_timers("main").selectExpr("key", "timestamp AS timer"), "key")
     last.feed(70, 90)
@@ -83,20 +86,23 @@ def test_all_variables_and_timers_go_to_flink_and_come_back(spark: SparkSession,
         ours, expected = (rows(query.state().read_state(variable).selectExpr("customer", shown)) for query in (last, whole))
         assert ours == expected, variable
         assert len(ours) == KEYS
-    assert rows(last.state().read_timers()) == [(f"user {number}", TIMER) for number in range(KEYS)]
-    fired = streamed(Path(answer["savepoint"]), tmp_path / "fired", "totals", KEYS, 70, 70, ends=True)
+    assert rows(last.state().read_timers()) == [(f"user {number}", TIMER, "event_time") for number in range(KEYS)]
+    fired = streamed(Path(answer["savepoint"]), tmp_path / "fired", "totals", KEYS, 70, 70, version=version, ends=True)
     assert fired["emitted"] == [f"user {number} {TIMER}" for number in range(KEYS)]
 
 
-def test_values_with_time_to_live_keep_the_rest_of_it(spark: SparkSession, tmp_path: Path) -> None:
+@VERSIONS
+def test_values_with_time_to_live_keep_the_rest_of_it(spark: SparkSession, tmp_path: Path, version: str) -> None:
     first, last = (Query(spark, tmp_path / name, KEYS) for name in ("first", "last"))
     first.feed(0, 40)
     first.run(with_expiring_state(first), "update", once=True)
     expires = "expires_at - IF(customer = 'user 0', INTERVAL 2 DAYS, INTERVAL 1 DAY)"  # the state of a user has expired
     recent = first.state().read_state("recent").selectExpr("customer", "recent", f"{expires} AS _last_access")
-    writer = new_writer(spark).with_keyed_state("main", recent, "customer", states={"recent": sp.ValueState(LONG, ttl=True)})
+    writer = new_writer(spark, version).with_keyed_state(
+        "main", recent, "customer", states={"recent": sp.ValueState(LONG, ttl=True)}
+    )
     writer.write(tmp_path / "savepoint")
-    answer = streamed(tmp_path / "savepoint", tmp_path / "flink", "totals", KEYS, 40, 70)
+    answer = streamed(tmp_path / "savepoint", tmp_path / "flink", "totals", KEYS, 40, 70, version=version)
     recent = sp.SavepointReader.read(spark, answer["savepoint"]).read_keyed_state("main", "recent")
     last.feed(70, 90)
     last.run(with_expiring_state(last, recent.selectExpr("key AS customer", "value AS recent")), "update", once=True)
@@ -104,10 +110,11 @@ def test_values_with_time_to_live_keep_the_rest_of_it(spark: SparkSession, tmp_p
     assert rows(last.state().read_state("recent").drop("expires_at")) == rows(valid.groupBy("customer").agg(expr("SUM(amount)")))
 
 
+@VERSIONS
 @pytest.mark.parametrize(
     ("job", "window"), [("windows", "window(time, '60 seconds')"), ("sessions", "session_window(time, '30 seconds')")]
 )
-def test_open_windows_fire_in_flink(spark: SparkSession, tmp_path: Path, job: str, window: str) -> None:
+def test_open_windows_fire_in_flink(spark: SparkSession, tmp_path: Path, job: str, window: str, version: str) -> None:
     query = Query(spark, tmp_path, KEYS)
     query.feed(0, 60)
 
@@ -118,7 +125,7 @@ def test_open_windows_fire_in_flink(spark: SparkSession, tmp_path: Path, job: st
     opened = query.state().read_state()
     if job == "sessions":
         opened = opened.selectExpr("customer", "session_window AS window", "sum")
-    writer = new_writer(spark)
+    writer = new_writer(spark, version)
     writer.with_keyed_state(
         "main",
         opened,
@@ -136,7 +143,7 @@ def test_open_windows_fire_in_flink(spark: SparkSession, tmp_path: Path, job: st
         writer.with_keyed_state("main", merging, "customer", states={"merging-window-set": sp.ListState(pair)})
     writer.write(tmp_path / "savepoint")
 
-    answer = streamed(tmp_path / "savepoint", tmp_path / "flink", job, KEYS, 60, 90, ends=True)
+    answer = streamed(tmp_path / "savepoint", tmp_path / "flink", job, KEYS, 60, 90, version=version, ends=True)
     label = "concat_ws(' ', customer, unix_millis(window.start), unix_millis(window.end), sum)"
     emitted = [row[0] for row in spark.read.parquet(str(query.results)).selectExpr(label).collect()]
     everything = [row[0] for row in sums(events(spark, 0, 90, KEYS)).selectExpr(label).collect()]

@@ -11,8 +11,9 @@ import pytest
 from pyspark.sql.functions import expr
 
 import state_processor as sp
+from state_processor.applications.structured_streaming import _flat
 from tests.archives import unpacked
-from tests.interop.streamed_queries import PROVIDER, ROCKSDB, events, specimen
+from tests.interop.streamed_queries import PROVIDER, ROCKSDB, Query, events, specimen
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,6 +67,41 @@ def test_columns_of_the_same_name_keep_their_values(spark: SparkSession) -> None
     assert sorted(map(str, state.toArrow().to_pylist())) == sorted(map(str, expected.toDF(*state.columns).toArrow().to_pylist()))
 
 
+def test_numbered_names_are_different_from_names_of_keys(spark: SparkSession) -> None:
+    key, value = "named_struct('sum_2', 'a', 'Sum', 'b')", "named_struct('sum', 1L, 'sum', 2D, 'count', 3L)"
+    state = _flat(spark.sql(f"SELECT {key} AS key, {value} AS value"))
+    assert [row.asDict() for row in state.collect()] == [{"sum_2": "a", "Sum": "b", "sum_3": 1, "sum_4": 2.0, "count": 3}]
+
+
+def test_buffers_of_small_decimals_are_without_their_point(spark: SparkSession, tmp_path: Path) -> None:
+    query = Query(spark, tmp_path, 5)
+    query.feed(0, 40)
+    functions = [expr(f"{function}(CAST(amount AS DECIMAL({digits}, 2)))") for function, digits in (("SUM", 8), ("AVG", 11))]
+    query.run(query.untimed().groupBy("customer").agg(*functions), "update")
+    sums = events(spark, 0, 40, 5).groupBy("customer").agg(expr("100 * SUM(amount)"))
+    state = query.state().read_state()
+    assert state.columns == ["customer", "sum", "sum_2", "count"]
+    assert sorted(map(tuple, state.select("customer", "sum").collect())) == sorted(map(tuple, sums.collect()))
+    assert state.where("sum <> sum_2").count() == 0
+
+
+def test_an_operator_without_keys_has_one_partition(spark: SparkSession, tmp_path: Path) -> None:
+    query = Query(spark, tmp_path, 5)
+    query.feed(0, 40)
+    query.run(query.untimed().groupBy().agg(expr("SUM(amount)")), "update")
+    assert query.state().read_state().collect() == events(spark, 0, 40, 5).agg(expr("SUM(amount)")).collect()
+    shutil.rmtree(query.checkpoint / "state" / "0" / "0")
+    with pytest.raises(sp.MissingFileError, match="partitions 0, 1 don't have it"):
+        query.state().read_state()
+
+
+@pytest.mark.parametrize("name", ["q[1]", "q{a,b}", "q*", "q?", "q 1", "q%201", "q\\1"])
+def test_paths_that_spark_changes_are_refused(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    shutil.copytree(STORED / "distinct", tmp_path / "q1")
+    with pytest.raises(sp.OptionError, match=r"expected the path of one checkpoint. Spark does not read state from a path with"):
+        sp.StreamingCheckpoint(spark, tmp_path / name)
+
+
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
@@ -113,6 +149,26 @@ def test_values_leave_the_structures_of_spark(spark: SparkSession, variables: sp
     assert {customer: len(values) for customer, values in amounts.items()} == counts
     assert {customer: sum(values.values()) for customer, values in digits.items()} == counts
     assert {row.timestamp for row in state.read_timers().collect()} == {1_000_000_000_000}
+
+
+def test_names_and_types_that_look_like_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    state = sp.StreamingCheckpoint(spark, specimen(spark, "awkward", tmp_path))
+    counts, timers = state.read_state("count"), state.read_timers()
+    assert counts.columns == ["Count", "timestamp", "count_2"]
+    assert sum(row.count_2.value for row in counts.collect()) == 40
+    assert {row.count_2.ttlExpirationMs for row in counts.collect()} == {7}
+    assert timers.columns == ["Count", "timestamp", "timestamp_2", "domain"]
+    assert {(row.timestamp_2, row.domain) for row in timers.collect()} == {(4_000_000_000_000, "processing_time")}
+    assert timers.count() == counts.count()
+
+
+def test_a_query_without_time_does_not_have_timers(spark: SparkSession, tmp_path: Path) -> None:
+    checkpoint = specimen(spark, "variables", tmp_path)
+    (described,) = (checkpoint / "state" / "0" / "_metadata" / "v2").glob("0")
+    described.write_text(described.read_text("utf-8").replace("EventTime", "None"), "utf-8")
+    described.with_name(".0.crc").unlink()
+    with pytest.raises(sp.OptionError, match="operator 0 does not have timers: its time mode is None"):
+        sp.StreamingCheckpoint(spark, checkpoint).read_timers()
 
 
 def test_values_with_time_to_live_have_their_expiry(spark: SparkSession, tmp_path: Path) -> None:
