@@ -79,7 +79,7 @@ from state_processor.types.state_specs import (
     ReducingState as ReducingState,
     ValueState as ValueState,
 )
-from state_processor.write.plan.migration_report import (
+from state_processor.write.plan.reports import (
     MigrationReport as MigrationReport,
     QueryMigrationReport as QueryMigrationReport,
     StateReport as StateReport,
@@ -92,7 +92,7 @@ from state_processor.applications.retention.housekeeping import (
     orphans as orphans,
     retain as retain,
 )
-from state_processor.write.plan.write_summary import (
+from state_processor.write.plan.reports import (
     OperatorSummary as OperatorSummary,
     StateChanges as StateChanges,
     WriteSummary as WriteSummary,

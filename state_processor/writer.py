@@ -24,7 +24,7 @@ from state_processor.write.savepoint_methods import SavepointMethods
 
 
 class SessionEngine(SparkEngine):
-    """Engine of a writer with Spark; see :class:`~state_processor.write.tasks.engines.WriterEngine`."""
+    """Engine of a writer with Spark; see :class:`~state_processor.write.tasks.passes.WriterEngine`."""
 
     def rows(self, source: Any, *columns: str) -> SparkRows:
         """Return rows that a user gives, with columns that the session may spell in another way."""

@@ -30,7 +30,7 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Entry, Storage, StoredFile
 from state_processor.backends.metadata.metadata_digest import METADATA_FILE
 from state_processor.backends.metadata.snapshot_metadata import read_metadata
-from state_processor.backends.write.process_identity import NO_PROCESS, identity_of, is_gone, this_process
+from state_processor.backends.write.writing_process import NO_PROCESS, identity_of, is_gone, this_process
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import MissingFileError, OptionError, StateProcessorError, WriteError
 from state_processor.serializers.foreign_errors import foreign_errors

@@ -37,7 +37,7 @@ from state_processor.serializers.json_text import parse_json
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.arrow_writer import SavepointWriter
 from state_processor.write.build import SavepointBuild
-from state_processor.write.plan.write_summary import WriteSummary
+from state_processor.write.plan.reports import WriteSummary
 from state_processor.write.tasks.local_engine import LocalEngine
 
 _ALL: Final = "*"

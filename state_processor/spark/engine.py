@@ -25,7 +25,6 @@ from state_processor.spark.task_sizes import expected_bytes, few_partitions, gro
 from state_processor.spark.versions import REPARTITIONS_BY_ID
 from state_processor.spark.worker_package import send_package
 from state_processor.write.tasks.blob_index import BLOB_INDEXES, SPILLED_BLOBS, BlobIndex, blob_indexes
-from state_processor.write.tasks.engines import RowsPass, StateFiles, Written
 from state_processor.write.tasks.local_engine import EncodedRows, LocalEngine
 from state_processor.write.tasks.passes import (
     TASK_RESULTS,
@@ -33,11 +32,14 @@ from state_processor.write.tasks.passes import (
     EncodeParts,
     EncodeTables,
     FirstPass,
+    RowsPass,
     RunParts,
     SecondPass,
     SourcePart,
+    StateFiles,
     TableEncoding,
     Task,
+    Written,
     results_by_number,
 )
 
@@ -162,7 +164,7 @@ class WritePartition:
 
 
 class SparkEngine:
-    """Runs tasks in the executors of Spark; see :class:`~state_processor.write.tasks.engines.Engine` for the methods."""
+    """Runs tasks in the executors of Spark; see :class:`~state_processor.write.tasks.passes.Engine` for the methods."""
 
     def __init__(self, spark: SparkSession) -> None:
         send_package(spark)

@@ -21,9 +21,9 @@ from state_processor.backends.write.assembly import (
     refers_elsewhere,
     release_for,
 )
-from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
+from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat, keyed_format
 from state_processor.backends.write.staging import Staging
-from state_processor.backends.write.termination import exit_on_sigterm
+from state_processor.backends.write.writing_process import exit_on_sigterm
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.table import SCRATCH
 from state_processor.options.task_registrations import TaskSerializers, import_serializers
@@ -32,16 +32,12 @@ from state_processor.serializers.doors import Door, code_or_text, entered, spell
 from state_processor.serializers.errors import MissingFileError, NotFoundError, OptionError, StateMigrationError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.migration.migration_decisions import TypesOfStates, decide_migrations, types_by_path
-from state_processor.write.plan.changes import OperatorChanges
-from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft, OperatorMigration
-from state_processor.write.plan.format_choice import keyed_format
-from state_processor.write.plan.migration_report import MigrationReport
+from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM, OperatorChanges, OperatorDraft, OperatorMigration
 from state_processor.write.plan.outcome import OperatorOutcome, WriteSettings, check_format, outcome_of
+from state_processor.write.plan.reports import MigrationReport, OperatorSummary, WriteSummary
 from state_processor.write.plan.restorability import RegisteredStates, refusal, return_reports
 from state_processor.write.plan.source_operator import SourceOperator, replaced_source
-from state_processor.write.plan.write_summary import OperatorSummary, WriteSummary
 from state_processor.write.rows.row_columns import naming
-from state_processor.write.tasks.engines import Engine, RowsPass
 from state_processor.write.tasks.operator_job import (
     changed_files,
     copy_unchanged,
@@ -50,6 +46,7 @@ from state_processor.write.tasks.operator_job import (
     keyed_target,
     written_operator,
 )
+from state_processor.write.tasks.passes import Engine, RowsPass
 
 Uid = str | OperatorIdentifier
 K = TypeVar("K", bound=Uid)
@@ -401,7 +398,7 @@ class SavepointBuild:
         ((outcome, state_rows),) = ((outcome, state_rows) for outcome in outcomes for state_rows in outcome.changes.state_rows)
         target = keyed_target(outcome, engine)
         assert target is not None  # it has the states of the rows
-        return first_pass(target, state_rows)
+        return first_pass(outcome, target, state_rows)
 
     def write_to(
         self, path: str | PathLike[str], engine: Engine, *, overwrite: bool = False, access: SnapshotAccess | None = None

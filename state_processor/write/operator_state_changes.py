@@ -37,8 +37,7 @@ from state_processor.serializers.table.python_state import PYTHON_PREFIX
 from state_processor.serializers.table.python_values import ByteArrayWrapperSerializer
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import SavepointBuild, Uid
-from state_processor.write.plan.changes import ElementEdits
-from state_processor.write.plan.draft import OperatorDraft
+from state_processor.write.plan.draft import ElementEdits, OperatorDraft
 from state_processor.write.rows.row_columns import (
     check_byte_arrays,
     checked_schema,

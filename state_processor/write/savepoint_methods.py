@@ -24,7 +24,7 @@ from state_processor.write.build import Uid
 from state_processor.write.migration.query_migration import OPTIONS, MigratedState, QueryMigration, migrated_entries
 from state_processor.write.operator_state_changes import add_broadcast_state, add_list_state, set_sink_state, set_source_splits
 from state_processor.write.plan import keyed_changes
-from state_processor.write.plan.migration_report import QueryMigrationReport
+from state_processor.write.plan.reports import QueryMigrationReport
 from state_processor.write.rows.query_rows import QueryRows
 from state_processor.write.rows.query_states import NewState, check_inputs, joined, new_states, uses_rows_again
 from state_processor.write.rows.row_columns import NAMES, naming

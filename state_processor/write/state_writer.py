@@ -12,6 +12,7 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.state.descriptions import MAP, KeyedDescription
 from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.write.entry_encoder import KEY, KeyHash
+from state_processor.backends.write.keyed_formats import BackendName, FormatName
 from state_processor.read.compatibility import check_compatibility
 from state_processor.read.scans import StateRequest
 from state_processor.read.snapshot_reader import SnapshotReader
@@ -25,12 +26,10 @@ from state_processor.write.build import SavepointBuild, Uid
 from state_processor.write.migration.migration_decisions import TypesOfStates
 from state_processor.write.plan import keyed_changes
 from state_processor.write.plan.draft import OperatorDraft
-from state_processor.write.plan.format_choice import BackendName, FormatName
-from state_processor.write.plan.migration_report import MigrationReport
-from state_processor.write.plan.write_summary import WriteSummary
+from state_processor.write.plan.reports import MigrationReport, WriteSummary
 from state_processor.write.rows.row_columns import METADATA, NAMES, KeyedRows
 from state_processor.write.rows.row_protocol import GivenRows, Rows
-from state_processor.write.tasks.engines import WriterEngine
+from state_processor.write.tasks.passes import WriterEngine
 
 
 class StateWriter:

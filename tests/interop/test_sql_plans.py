@@ -15,7 +15,7 @@ import pytest
 import state_processor as sp
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.state.state_headers import KEY_VALUE_V2
-from state_processor.write.plan.format_choice import BackendName
+from state_processor.backends.write.keyed_formats import BackendName
 from state_processor.write.plan.source_operator import SourceOperator
 from tests.archives import unpacked
 from tests.interop import flink, sql_queries

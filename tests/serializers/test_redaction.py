@@ -13,7 +13,7 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers import errors
 from state_processor.serializers.redaction import redacted
-from state_processor.write.plan.write_summary import WriteSummary
+from state_processor.write.plan.reports import WriteSummary
 
 
 @pytest.mark.parametrize(

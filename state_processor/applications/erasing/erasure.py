@@ -33,6 +33,7 @@ from state_processor.backends.read.state_listing import operator_label, survey
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import LIST, MAP, OperatorDescription, StateDescription
 from state_processor.backends.state.python_states import is_python_state
+from state_processor.backends.write.keyed_formats import BackendName, FormatName
 from state_processor.display.progress import progress
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import ChangedSavepointOptions
@@ -46,8 +47,7 @@ from state_processor.serializers.json_text import json_text_of
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.arrow_writer import SavepointWriter
 from state_processor.write.operator_state_changes import edit_elements
-from state_processor.write.plan.format_choice import BackendName, FormatName
-from state_processor.write.plan.write_summary import WriteSummary
+from state_processor.write.plan.reports import WriteSummary
 
 KeysOf = Callable[[OperatorState], Mapping[str, ErasedKeys]]
 """Returns the erased keys of an operator by state; nothing if its keys have another type."""

@@ -23,12 +23,12 @@ from state_processor.applications.jobs.verdicts import Cause, Outcome
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.discovery import find_snapshots
 from state_processor.backends.metadata.metadata_digest import METADATA_FILE
+from state_processor.backends.write.keyed_formats import BackendName
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.serializers.doors import checked_choice
 from state_processor.serializers.errors import OptionError, StateProcessorError
-from state_processor.write.plan.format_choice import BackendName
 
 _GENERAL: Final = frozenset({Kind.CODE, Kind.IN_FLIGHT, Kind.BACKEND, Kind.NEWER_FORMAT})
 _SYMPTOMS: Final[Mapping[str, Sequence[Kind]]] = {

@@ -17,6 +17,7 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.discovery import DEPTH
 from state_processor.backends.metadata.metadata_digest import METADATA_FILE
+from state_processor.backends.write.keyed_formats import BackendName, FormatName
 from state_processor.display.text_tables import json_value, render_records
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import ChangedSavepointOptions
@@ -25,7 +26,6 @@ from state_processor.read.finding import sought, sought_keys
 from state_processor.serializers.errors import WriteError
 from state_processor.serializers.foreign_errors import noted_errors
 from state_processor.types.answers import Answer
-from state_processor.write.plan.format_choice import BackendName, FormatName
 
 Row: TypeAlias = dict[str, Any]
 _COLUMNS: Final = ("job", "snapshot", "target", "removed", "left", "undecoded", "answer")

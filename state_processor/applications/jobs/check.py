@@ -31,6 +31,7 @@ from state_processor.applications.jobs.verdicts import SNAPSHOT, Cause, JobRepor
 from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.backends.state.key_groups import default_max_parallelism
 from state_processor.backends.write.assembly import release_for
+from state_processor.backends.write.keyed_formats import BackendName
 from state_processor.backends.write.store_writer import ROCKSDB
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_words
@@ -39,7 +40,6 @@ from state_processor.options.keywords import takes_options
 from state_processor.serializers.doors import checked_choice
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.evolution.releases import RELEASES
-from state_processor.write.plan.format_choice import BackendName
 
 if TYPE_CHECKING:
     from state_processor.applications.jobs.queries import QueryOperator

@@ -51,7 +51,7 @@ from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.state_specs import whole_type
 from state_processor.write.build import SavepointBuild
 from state_processor.write.plan import keyed_changes
-from state_processor.write.plan.changes import StateRows
+from state_processor.write.plan.draft import StateRows
 from state_processor.write.rows.arrow_rows import ArrowRows
 from state_processor.write.rows.row_columns import KeyedRows
 

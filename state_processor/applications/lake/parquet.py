@@ -22,7 +22,7 @@ from state_processor.applications.lake.targets import Changes, ConflictError, Po
 from state_processor.backends.files.changes import FileSink, make_directory, move_file, remove_file
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage, storage_errors
-from state_processor.backends.write.process_identity import is_gone, this_process
+from state_processor.backends.write.writing_process import is_gone, this_process
 from state_processor.serializers.errors import MissingFileError, StateProcessorError, WriteError
 
 _ROWS: Final = "state-processor.row-count"

@@ -17,7 +17,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.evolution.releases import RELEASES
 from state_processor.serializers.format_versions import Release, release_of
 from state_processor.write.build import SavepointBuild
-from state_processor.write.plan.migration_report import IMPOSSIBLE
+from state_processor.write.plan.reports import IMPOSSIBLE
 from state_processor.write.plan.restorability import Obstacle, RegisteredStates
 from state_processor.write.tasks.local_engine import LocalEngine
 

@@ -21,10 +21,10 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.plan.draft import OperatorDraft, OperatorMigration
-from state_processor.write.plan.migration_report import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED, StateReport
+from state_processor.write.plan.reports import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED, StateReport
 from state_processor.write.plan.source_operator import SourceOperator
-from state_processor.write.tasks.engines import Engine
 from state_processor.write.tasks.migration_tasks import Scanned, ScanPart, ScanValues, portable
+from state_processor.write.tasks.passes import Engine
 
 TypesOfStates = Mapping[str, Mapping[str, TypeSerializer] | TypeSerializer]
 """New types as users give them: by state, and by path in it, or of the whole value."""

@@ -50,7 +50,7 @@ from state_processor.serializers.table.rowdata import (
 from state_processor.serializers.traversal import transform
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.plan.draft import OperatorDraft
-from state_processor.write.plan.migration_report import (
+from state_processor.write.plan.reports import (
     ADDED,
     CONVERTED,
     IMPOSSIBLE,

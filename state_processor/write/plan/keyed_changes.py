@@ -35,8 +35,7 @@ from state_processor.serializers.table.row_names import row_names
 from state_processor.types.declared_types import DeclaredTypes, asking_for_types, java_types_by_path, split_declared_types
 from state_processor.types.python_types import PythonTypeArgument, asking_for_python_type, python_type_of
 from state_processor.types.state_specs import StateSpec, as_spec, timer_queue
-from state_processor.write.plan.changes import Deletion, StateRows
-from state_processor.write.plan.draft import OperatorDraft
+from state_processor.write.plan.draft import Deletion, OperatorDraft, StateRows
 from state_processor.write.plan.source_operator import SourceOperator
 from state_processor.write.rows.row_columns import (
     KeyedRows,

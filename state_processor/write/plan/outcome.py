@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.state_registration import joined_registrations, keyed_header, with_key
-from state_processor.backends.write.keyed_formats import KeyedFormat
+from state_processor.backends.write.keyed_formats import KeyedFormat, check_dropped_ttl
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.doors import changing
 from state_processor.serializers.errors import OptionError, UnsupportedFormatError
 from state_processor.serializers.format_versions import Release
 from state_processor.types.identifier import OperatorIdentifier
-from state_processor.write.plan.changes import OperatorChanges
-from state_processor.write.plan.draft import OperatorDraft, OperatorMigration
-from state_processor.write.plan.format_choice import check_dropped_ttl
+from state_processor.write.plan.draft import OperatorChanges, OperatorDraft, OperatorMigration
 from state_processor.write.plan.source_operator import SourceOperator
 
 
@@ -47,6 +45,11 @@ class KeyedOutcome:
     timers_in_place: frozenset[str]
     raw_timers: bool  # whether timers are written to raw keyed state
     reasons_to_rewrite: tuple[str, ...]  # the reasons why files of the source savepoint that the format could keep do not stay
+
+    @property
+    def ids(self) -> dict[str, int]:
+        """The ids of the states in the files to write, by name."""
+        return {} if self.header is None else {meta.name: i for i, meta in enumerate(self.header.states)}
 
     @property
     def passed_through(self) -> tuple[str, ...]:

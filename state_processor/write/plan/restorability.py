@@ -16,7 +16,7 @@ from state_processor.serializers.evolution.migration import Note
 from state_processor.serializers.evolution.releases import MIGRATE, is_checked, state_obstacles
 from state_processor.serializers.format_versions import Release
 from state_processor.write.plan.draft import OperatorDraft
-from state_processor.write.plan.migration_report import IMPOSSIBLE, UNCHANGED, StateReport
+from state_processor.write.plan.reports import IMPOSSIBLE, UNCHANGED, StateReport
 from state_processor.write.plan.source_operator import SourceOperator
 
 _LISTED: Final = 20

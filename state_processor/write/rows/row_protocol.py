@@ -38,7 +38,7 @@ DERIVED_FROM: Final = b"derived_from"
 
 
 class OperatorRows(Protocol):
-    """Rows of operator state, in the form that an :class:`~state_processor.write.tasks.engines.Engine` encodes."""
+    """Rows of operator state, in the form that an :class:`~state_processor.write.tasks.passes.Engine` encodes."""
 
     @property
     def schema(self) -> pa.Schema:

@@ -1,7 +1,7 @@
 """The tasks that write the files of a savepoint.
 
 - ``operator_job``: the files to write of an operator; ``targets``: its states, as tasks get them; ``key_hashing``: their keys
-- ``passes``: the two passes; ``blob_index``: the files between them
+- ``passes``: the two passes, and the interface of engines; ``blob_index``: the files between them
 - ``keyed_tasks``, ``operator_state_tasks``, ``migration_tasks``: the content of the tasks
-- ``engines``: the interface of engines; ``local_engine``: the engine that runs the tasks in this process
+- ``local_engine``: the engine that runs the tasks in this process
 """

@@ -27,7 +27,7 @@ from state_processor.serializers.keys.hash_codes import has_known_hash, hash_cod
 if TYPE_CHECKING:
     from state_processor.write.plan.outcome import OperatorOutcome
     from state_processor.write.plan.source_operator import SourceOperator
-    from state_processor.write.tasks.engines import Engine
+    from state_processor.write.tasks.passes import Engine
 
 SAMPLED_KEYS: Final = 100_000
 """About how many keys of the source savepoint the driver infers rules from; tasks check the rules with all other keys."""

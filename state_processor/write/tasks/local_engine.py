@@ -27,14 +27,16 @@ from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 from state_processor.write.rows.arrow_rows import ArrowRows
 from state_processor.write.tasks.blob_index import BlobIndex, blob_indexes
-from state_processor.write.tasks.engines import RowsPass, StateFiles, Written
 from state_processor.write.tasks.passes import (
     EncodeParts,
     FirstPass,
+    RowsPass,
     RunParts,
     SecondPass,
     SourcePart,
+    StateFiles,
     Task,
+    Written,
     merge_batches,
     results_by_number,
 )
@@ -77,7 +79,7 @@ class LocalEngine:
         self._threads = chosen_threads(threads)
 
     def run_parts(self, parts: Sequence[SourcePart], task: Callable[[Any], Any]) -> list[Any]:
-        """See :class:`~state_processor.write.tasks.engines.Engine`."""
+        """See :class:`~state_processor.write.tasks.passes.Engine`."""
         run = RunParts(task, tuple(((number, part),) for number, part in enumerate(parts)))
         results = results_by_number(_run_in_threads(run, len(parts), self._threads or _LOCAL_THREADS))
         return [results[number] for number in range(len(parts))]
@@ -88,11 +90,11 @@ class LocalEngine:
         """Do nothing: threads see that the write is over."""
 
     def rows(self, source: Any, *columns: str) -> ArrowRows:
-        """See :class:`~state_processor.write.tasks.engines.WriterEngine`."""
+        """See :class:`~state_processor.write.tasks.passes.WriterEngine`."""
         return ArrowRows.of(source)
 
     def read(self, snapshot: Snapshot, access: SnapshotAccess, request: StateRequest) -> ArrowRows:
-        """See :class:`~state_processor.write.tasks.engines.WriterEngine`."""
+        """See :class:`~state_processor.write.tasks.passes.WriterEngine`."""
         scan = replace(request, options={**access.values(), **request.options}).open(request.find(snapshot))
         return ArrowRows.of(Rows(scan.schema, scan.read))
 
@@ -105,7 +107,7 @@ class LocalEngine:
         return nullcontext()
 
     def write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
-        """See :class:`~state_processor.write.tasks.engines.Engine`.
+        """See :class:`~state_processor.write.tasks.passes.Engine`.
 
         Between the passes, entries are in files: in the directory of the write if it is local, or else in scratch space.
         """

@@ -34,12 +34,11 @@ from state_processor.serializers.core.sql_times import depends_on_zone, in_time_
 from state_processor.serializers.errors import InvalidRowError, UnsupportedFormatError
 from state_processor.serializers.foreign_errors import third_party_errors
 from state_processor.serializers.kryo.nested_kryo import for_flink, java_types
-from state_processor.write.plan.changes import Deletion, StateRows
+from state_processor.write.plan.draft import Deletion, StateRows
 from state_processor.write.plan.outcome import OperatorOutcome
+from state_processor.write.plan.reports import ADDED, REMOVED, REPLACED, UPDATED, OperatorSummary, StateChanges
 from state_processor.write.plan.source_operator import SourceOperator
-from state_processor.write.plan.write_summary import ADDED, REMOVED, REPLACED, UPDATED, OperatorSummary, StateChanges
 from state_processor.write.rows.row_protocol import OperatorRows
-from state_processor.write.tasks.engines import Engine, PartsPass, RowsPass, StateFiles, Written
 from state_processor.write.tasks.key_hashing import key_hashing
 from state_processor.write.tasks.keyed_tasks import (
     QUEUE_COLUMNS,
@@ -55,7 +54,7 @@ from state_processor.write.tasks.operator_state_tasks import (
     PassThroughElements,
     WriteOperatorState,
 )
-from state_processor.write.tasks.passes import WrittenFile
+from state_processor.write.tasks.passes import Engine, PartsPass, RowsPass, StateFiles, Written, WrittenFile
 from state_processor.write.tasks.targets import KeyedTarget, OperatorTarget
 
 
@@ -64,7 +63,7 @@ def keyed_state_files(outcome: OperatorOutcome, engine: Engine) -> StateFiles | 
     target = keyed_target(outcome, engine)
     if target is None:
         return None
-    rows = [first_pass(target, state_rows) for state_rows in outcome.changes.state_rows]
+    rows = [first_pass(outcome, target, state_rows) for state_rows in outcome.changes.state_rows]
     rows += [_deletion_pass(outcome, target, deletion) for deletion in outcome.changes.deletions]
     parts = list(_pass_through(outcome, target))
     bases = _bases(outcome)
@@ -94,9 +93,9 @@ def keyed_target(outcome: OperatorOutcome, engine: Engine) -> KeyedTarget | None
     )
 
 
-def first_pass(target: KeyedTarget, state_rows: StateRows) -> RowsPass:
+def first_pass(outcome: OperatorOutcome, target: KeyedTarget, state_rows: StateRows) -> RowsPass:
     """Return the pass that encodes some rows."""
-    ids = target.ids
+    ids = outcome.keyed.ids
     states = tuple(
         StateColumns(ids[name], dict(columns), state_rows.replaces, state_rows.names.get(name, {}), state_rows.queues.get(name))
         for name, columns in state_rows.columns.items()
@@ -108,7 +107,7 @@ def first_pass(target: KeyedTarget, state_rows: StateRows) -> RowsPass:
 
 
 def _deletion_pass(outcome: OperatorOutcome, target: KeyedTarget, deletion: Deletion) -> RowsPass:
-    ids = target.ids
+    ids = outcome.keyed.ids
     names = [deletion.state] if deletion.state is not None else outcome.keyed.kept
     states = tuple(
         StateColumns(ids[name], dict(deletion.columns), deletion.scope, deletion.names) for name in names if name in ids
@@ -150,7 +149,7 @@ def _pass_through(outcome: OperatorOutcome, target: KeyedTarget) -> Iterator[Par
     if not names or source is None or not source.handles:
         return
     parts = plan_splits(source.handles)
-    ids, size = target.ids, source.operator.max_parallelism
+    ids, size = outcome.keyed.ids, source.operator.max_parallelism
     common = (target, snapshot_for_tasks(source.snapshot))
     same = tuple((name, ids[name]) for name in names if name not in outcome.converted)
     converted = tuple((name, ids[name]) for name in names if name in outcome.converted)

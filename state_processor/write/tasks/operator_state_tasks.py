@@ -27,7 +27,7 @@ from state_processor.serializers.core.collections import NOT_NULL
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.foreign_errors import third_party_errors
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.write.plan.changes import ElementEdits
+from state_processor.write.plan.draft import ElementEdits
 from state_processor.write.tasks.blob_index import SPILLED_BLOBS, fetch_blobs
 from state_processor.write.tasks.passes import BatchEncoder, Batches, WrittenFile
 from state_processor.write.tasks.targets import OperatorTarget

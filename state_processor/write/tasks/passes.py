@@ -1,12 +1,7 @@
-"""The two passes of a write, as tasks that engines run.
+"""The two passes of a write, and engines, which run them: the interface.
 
-A task is a function from the batches of a partition to others; it can be pickled. Starting a task costs more than a small part,
-so that several parts share a task.
-
-- :class:`FirstPass` encodes blobs from rows (:class:`EncodeTables`) or from parts of the source savepoint (:class:`EncodeParts`).
-  Rows that several states and operators are written from are read once.
-- :class:`SecondPass` writes the files of subtasks from their blobs.
-- :class:`RunParts` does other work on parts of the source savepoint.
+An engine gets rows, and tasks: callables over Arrow batches that can be pickled. It returns the results of the tasks. Pass 1
+encodes rows, and parts of the source savepoint, to blobs. Pass 2 writes a file for each subtask from its blobs.
 """
 
 from __future__ import annotations
@@ -14,10 +9,11 @@ from __future__ import annotations
 import pickle
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, Protocol
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +26,12 @@ from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.late import pc
 from state_processor.write.tasks.blob_index import SPILLED_BLOBS, BlobIndex, file_between_passes, write_index
+
+if TYPE_CHECKING:
+    from state_processor.backends.metadata.snapshot import Snapshot
+    from state_processor.options.access import SnapshotAccess
+    from state_processor.read.scans import StateRequest
+    from state_processor.write.rows.row_protocol import Rows
 
 Batches = Iterable[pa.RecordBatch]
 Task = Callable[[Batches], Iterator[pa.RecordBatch]]
@@ -273,3 +275,78 @@ class SecondPass:
     def _writer(self, number: int) -> tuple[int, SubtaskWriter]:
         """Return the number of the first file of an operator, and the writer of its files."""
         return self.writers[bisect_right(self.writers, number, key=itemgetter(0)) - 1]
+
+
+Written = dict[int, WrittenFile]
+"""The files by subtask: of a task that ran more than once, one attempt."""
+
+
+@dataclass(frozen=True)
+class RowsPass:
+    """Pass 1 over some columns of rows: :class:`~state_processor.write.rows.row_protocol.Rows` of the engine's kind."""
+
+    rows: Any
+    columns: Sequence[str]
+    encode: RowEncoder
+
+    @property
+    def task(self) -> EncodeTables:
+        """The source of blobs for an engine that encodes these rows alone."""
+        return EncodeTables((TableEncoding(tuple(self.columns), ((0, self.encode),)),))
+
+
+@dataclass(frozen=True)
+class PartsPass:
+    """Pass 1 over parts of the source savepoint."""
+
+    parts: Sequence[SourcePart]
+    encode: PartEncoder
+
+
+@dataclass(frozen=True)
+class StateFiles:
+    """The files of one operator's keyed or operator state, one for each subtask, and the passes that write them.
+
+    ``copied`` is the size of the files of the source savepoint that are copied or read; ``None`` if they contain all entries.
+    """
+
+    rows: Sequence[RowsPass]
+    parts: Sequence[PartsPass]
+    parallelism: int
+    write: SubtaskWriter
+    copied: int | None = None
+
+
+class Engine(Protocol):
+    """Runs tasks. Each engine encodes its own kind of rows."""
+
+    def run_parts(self, parts: Sequence[SourcePart], task: Callable[[Any], Any]) -> list[Any]:
+        """Return the results of ``task`` for each part."""
+
+    def copy_files(self, parts: Sequence[SourcePart], task: Callable[[Any], Any]) -> list[Any]:
+        """Return the results of ``task``, which copies files, for each part."""
+
+    def write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
+        """Run both passes over all files of a write, in as few jobs as possible."""
+
+    def cancel(self) -> None:
+        """Stop the running tasks, for a process that ends."""
+
+
+class WriterEngine(Engine, Protocol):
+    """Engine of a writer: what writers with Spark and without it do differently."""
+
+    def rows(self, source: Any, *columns: str) -> Rows:
+        """Return rows that a user gives, as the engine encodes them.
+
+        ``columns``: columns that they may have. Sessions of Spark that ignore case accept other spellings of these.
+        """
+
+    def read(self, snapshot: Snapshot, access: SnapshotAccess, request: StateRequest) -> Rows:
+        """Return the rows of a keyed state of a snapshot."""
+
+    def access_to(self, path: str | PathLike[str], access: SnapshotAccess) -> SnapshotAccess:
+        """Return the options of access to a path, which may be in other storage than the source savepoint."""
+
+    def errors(self) -> AbstractContextManager[None]:
+        """Return a context that raises errors of the engine as errors of this library."""

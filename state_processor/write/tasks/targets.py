@@ -103,11 +103,6 @@ class KeyedTarget(StateTarget):
         return tuple(states)
 
     @property
-    def ids(self) -> dict[str, int]:
-        """The ids of states by name."""
-        return {state.name: i for i, state in enumerate(self.states)}
-
-    @property
     def key_hash(self) -> KeyHash | None:
         """Function from a column of keys to their ``hashCode``; ``None`` if the serializer has it."""
         if not isinstance(self.hashing, tuple):

@@ -14,8 +14,8 @@ import pytest
 from state_processor.backends.metadata.metadata_digest import METADATA_FILE
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, write_metadata
 from state_processor.backends.write import process_identity
-from state_processor.backends.write.process_identity import identity_of, is_gone, this_process
 from state_processor.backends.write.staging import Staging
+from state_processor.backends.write.writing_process import identity_of, is_gone, this_process
 from state_processor.serializers.errors import OptionError, WriteError
 
 KILLED = """
@@ -134,7 +134,7 @@ def test_a_claim_that_this_process_has_not_managed_to_remove_is_void(tmp_path: P
 def test_processes_that_are_gone() -> None:
     assert not is_gone(this_process())
     child = subprocess.run(
-        [sys.executable, "-c", "from state_processor.backends.write.process_identity import *; print(this_process().decode())"],
+        [sys.executable, "-c", "from state_processor.backends.write.writing_process import *; print(this_process().decode())"],
         capture_output=True,
         check=True,
         timeout=60,

@@ -7,8 +7,7 @@ from html.parser import HTMLParser
 
 import state_processor as sp
 from state_processor.display.html_tables import html_table
-from state_processor.write.plan.migration_report import MigrationReport, StateReport
-from state_processor.write.plan.write_summary import OperatorSummary, WriteSummary
+from state_processor.write.plan.reports import MigrationReport, OperatorSummary, StateReport, WriteSummary
 from tests.state_processor.samples import ORDERS_PATH
 
 

@@ -9,7 +9,7 @@ import state_processor as sp
 from state_processor.applications.explain.explanation import Explanation
 from state_processor.applications.jobs.matching import OperatorMatches
 from state_processor.applications.jobs.verdicts import JobReport
-from state_processor.write.plan.migration_report import MigrationReport, QueryMigrationReport
+from state_processor.write.plan.reports import MigrationReport, QueryMigrationReport
 from tests.state_processor.samples import ORDERS_PATH
 
 

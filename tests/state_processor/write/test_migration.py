@@ -36,7 +36,7 @@ from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializ
 from state_processor.serializers.runtime.scala import OptionSerializer
 from state_processor.serializers.user_registrations import Registrations, register
 from state_processor.write.build import SavepointBuild
-from state_processor.write.plan.migration_report import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED
+from state_processor.write.plan.reports import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED
 from state_processor.write.tasks.local_engine import LocalEngine
 from tests.backends.operator_files import new_operator
 from tests.interop.rewriting import write_keyed

@@ -16,10 +16,9 @@ from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.staging import Staging
 from state_processor.spark.task_errors import translated
 from state_processor.write.tasks.blob_index import SPILLED_BLOBS, blob_indexes, split_by_subtask
-from state_processor.write.tasks.engines import RowsPass, StateFiles
 from state_processor.write.tasks.keyed_tasks import EncodeRows, StateColumns, WriteKeyedState
 from state_processor.write.tasks.local_engine import EncodedRows, LocalEngine
-from state_processor.write.tasks.passes import EncodeTables, FirstPass, TableEncoding, merge_batches
+from state_processor.write.tasks.passes import EncodeTables, FirstPass, RowsPass, StateFiles, TableEncoding, merge_batches
 from state_processor.write.tasks.targets import KeyedTarget, header_bytes
 
 COLUMNS = {"key": "key", "value": "value"}

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import state_processor as sp
-from state_processor.write.plan.format_choice import BackendName
+from state_processor.backends.write.keyed_formats import BackendName
 
 JOB = "0123456789abcdef0123456789abcdef"
 KEYS = range(40)

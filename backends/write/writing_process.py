@@ -1,11 +1,21 @@
-"""Identities of processes that write a savepoint. They tell whether the process that left a file still runs."""
+"""Processes that write a savepoint: their identities, and their exit on SIGTERM.
+
+The identity tells whether the process that left a file still runs. Schedulers end drivers by SIGTERM. A process that ends at once
+leaves its files. The next write to the directory removes them, but only on the same machine; nothing is written again in a
+container that has ended. So SIGTERM becomes an exit, which removes the files of the write.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -73,3 +83,31 @@ def _stat(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return []
+
+
+@contextmanager
+def exit_on_sigterm(cancel: Callable[[], None]) -> Iterator[None]:
+    """Raise ``SystemExit`` in the block when SIGTERM comes; a second one ends the process at once.
+
+    Handlers that somebody else has set stay, and so does the behavior of blocks in other threads than the first, which get no
+    signals.
+
+    ``cancel``: ends the jobs that the block waits for.
+    """
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        try:
+            cancel()
+        finally:
+            raise SystemExit(128 + number)
+
+    is_free = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if not is_free:
+        yield
+        return
+    signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
