@@ -51,10 +51,10 @@ from state_processor.serializers.traversal import transform
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.plan.draft import OperatorDraft
 from state_processor.write.plan.reports import (
-    ADDED,
     CONVERTED,
     IMPOSSIBLE,
     LEFT_OUT,
+    NEW,
     UNCHANGED,
     QueryMigrationReport,
     StateReport,
@@ -272,7 +272,7 @@ class QueryMigration:
             for transformation in filter(has_state, node.transformations):
                 added = PlanOperator(node, transformation, uid_formats(node, transformation)[0])
                 notes = (f"{added.label} of the new plan starts without state",)
-                reports.append(StateReport(added.uid, added.uid_hash, "", "all states", ADDED, notes))
+                reports.append(StateReport(added.uid, added.uid_hash, "", "all states", NEW, notes))
         return QueryMigrationReport(tuple(reports))
 
     def check(self) -> None:

@@ -15,10 +15,10 @@ from state_processor.serializers.redaction import redacted
 UNCHANGED: Final = "unchanged"
 CONVERTED: Final = "converted"
 LEFT_OUT: Final = "left out"
-ADDED: Final = "new"
+NEW: Final = "new"
 IMPOSSIBLE: Final = "impossible"
 OUTCOMES: Final = (UNCHANGED, CONVERTED, LEFT_OUT, IMPOSSIBLE)
-QUERY_OUTCOMES: Final = (UNCHANGED, CONVERTED, ADDED, LEFT_OUT, IMPOSSIBLE)
+QUERY_OUTCOMES: Final = (UNCHANGED, CONVERTED, NEW, LEFT_OUT, IMPOSSIBLE)
 
 
 @dataclass(frozen=True, slots=True)
