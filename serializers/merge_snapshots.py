@@ -22,6 +22,8 @@ class _DifferError(Exception):
 
 def merged(first: TypeSerializerSnapshot, second: TypeSerializerSnapshot) -> TypeSerializerSnapshot | None:
     """Return the snapshot that describes the values of two; ``None`` if they differ in more than subclasses of POJOs."""
+    if first.to_bytes() == second.to_bytes():
+        return first
     try:
         return zip_types(first, second, _merged_pair)
     except _DifferError:

@@ -482,8 +482,9 @@ class PojoSerializerSnapshot(TypeSerializerSnapshot):
 
     def write(self, target: DataOutput) -> None:
         target.write_utf(self.pojo_class)
-        for entries in (self.fields, self.registered, self.unregistered):
-            write_optional_map([e.to_entry() for e in entries], target)
+        write_optional_map(list(map(PojoFieldSnapshot.to_entry, self.fields)), target)
+        for subclasses in (self.registered, self.unregistered):
+            write_optional_map(list(map(SubclassSnapshot.to_entry, subclasses)), target)
 
     @property
     def named_children(self) -> Sequence[tuple[str, TypeSerializerSnapshot]]:

@@ -46,7 +46,7 @@ from state_processor.write.tasks.operator_job import (
     keyed_target,
     written_operator,
 )
-from state_processor.write.tasks.passes import Engine, RowsPass
+from state_processor.write.tasks.passes import Engine, RowsPass, StateFiles
 
 Uid = str | OperatorIdentifier
 K = TypeVar("K", bound=Uid)
@@ -423,33 +423,32 @@ class SavepointBuild:
         with self._naming_replacement():
             outcomes = self._outcomes()
             copies = copy_unchanged(engine, outcomes, staging)
-            files = [changed_files(outcome, engine) for outcome in outcomes]
-            results = iter(engine.write_files([state_files for kinds in files for state_files in kinds.values()], staging))
-            written = [
-                written_operator(outcome, copies, {kind: next(results) for kind in kinds})
-                for outcome, kinds in zip(outcomes, files, strict=True)
-            ]
+            files: dict[tuple[str, str], StateFiles] = {}
+            for outcome in outcomes:
+                files.update(changed_files(outcome, engine))
+            written = dict(zip(files, engine.write_files(list(files.values()), staging), strict=True))
+            operators = [written_operator(outcome, copies, written) for outcome in outcomes]
         self.check_source()
         metadata = commit_savepoint(
             staging,
-            [operator for operator, _ in written],
+            [operator for operator, _ in operators],
             version=self._metadata_version,
             checkpoint_id=self._checkpoint_id,
             master_states=self.snapshot.metadata.master_states if self.snapshot is not None else (),
             format=self._format.savepoint_format,
         )
-        operators = tuple(summary for _, summary in written)
+        summaries = tuple(summary for _, summary in operators)
         report = self.migration_report() if self._migrated_to is not None else None
         shared = refers_elsewhere(metadata)
         return WriteSummary(
             staging.directory,
             metadata.checkpoint_id,
-            operators,
+            summaries,
             report,
             " and ".join(snapshot.directory for snapshot in self._sources) if shared else None,
             self._removed,
-            self._changes_nothing(outcomes, operators),
-            self._time_zone if any(map(has_dates_of_zone, outcomes, (o.changes for o in operators))) else None,
+            self._changes_nothing(outcomes, summaries),
+            self._time_zone if any(map(has_dates_of_zone, outcomes, (o.changes for o in summaries))) else None,
             self._unchecked,
             tuple(filter(None, (d.source.mixed_times for d in self.drafts if d.source is not None))),
         )

@@ -26,7 +26,7 @@ from state_processor.backends.state.descriptions import (
 )
 from state_processor.backends.write.keyed_formats import KeyedFormat
 from state_processor.options.access import SnapshotAccess
-from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.errors import UnsupportedFormatError, WriteError
 from state_processor.serializers.format_versions import Release, release_of
 from state_processor.serializers.locks import cached_property
@@ -105,7 +105,8 @@ class SourceOperator:
                 raise self._differs("keys", handle.context)
             key = key or header.key
             for meta in header.states:
-                states[meta.name] = self._merged(states.get(meta.name, meta), meta, handle.context)
+                earlier = states.get(meta.name)
+                states[meta.name] = meta if earlier is None else self._merged(earlier, meta, handle.context)
         return None if key is None else state_headers.KeyedHeader(state_headers.KEYED_VERSION, False, key, tuple(states.values()))
 
     @cached_property
@@ -128,7 +129,8 @@ class SourceOperator:
         headers = at_once(lambda located_handle: operator_header(self.snapshot, *located_handle), handles)
         for (_, context), header in zip(handles, headers, strict=True):
             for meta in (*header.lists, *header.broadcasts):
-                states[meta.name] = self._merged(states.get(meta.name, meta), meta, context)
+                earlier = states.get(meta.name)
+                states[meta.name] = meta if earlier is None else self._merged(earlier, meta, context)
         return states
 
     @cached_property
@@ -185,16 +187,15 @@ class SourceOperator:
         self, earlier: state_headers.StateMetaInfo, meta: state_headers.StateMetaInfo, context: str
     ) -> state_headers.StateMetaInfo:
         """Return the registration of a state that fits the subtasks so far and another subtask."""
-        serializers = {
-            role: merged(snapshot, meta.serializers[role])
-            for role, snapshot in earlier.serializers.items()
-            if role in meta.serializers
-        }
-        roles = {role: snapshot for role, snapshot in serializers.items() if snapshot is not None}
+        serializers: dict[str, TypeSerializerSnapshot] = {}
+        for role in filter(meta.serializers.__contains__, earlier.serializers):
+            snapshot = merged(earlier.serializers[role], meta.serializers[role])
+            if snapshot is not None:
+                serializers[role] = snapshot
         same = (earlier.backend_type, earlier.options) == (meta.backend_type, meta.options)
-        if not same or not roles.keys() == earlier.serializers.keys() == meta.serializers.keys():
+        if not same or not serializers.keys() == earlier.serializers.keys() == meta.serializers.keys():
             raise self._differs(f"state {meta.name!r}", context)
-        return replace(earlier, serializers=roles)
+        return replace(earlier, serializers=serializers)
 
     def _differs(self, subject: str, context: str) -> UnsupportedFormatError:
         return UnsupportedFormatError(

@@ -330,23 +330,24 @@ def _unchanged(outcome: OperatorOutcome, subtask: OperatorSubtaskState) -> Opera
     return subtask
 
 
-def changed_files(outcome: OperatorOutcome, engine: Engine) -> dict[str, StateFiles]:
-    """Return the files to write of an operator, by :data:`KEYED` and :data:`OPERATOR`."""
+def changed_files(outcome: OperatorOutcome, engine: Engine) -> Iterator[tuple[tuple[str, str], StateFiles]]:
+    """Yield the files to write of an operator, each with the operator's id and :data:`KEYED` or :data:`OPERATOR`."""
     if not outcome.is_written:
-        return {}
+        return
     _check_raw(outcome)
-    files = {
-        KEYED: keyed_state_files(outcome, engine) if outcome.keyed.is_written else None,
-        OPERATOR: operator_state_files(outcome) if outcome.operator_state.is_written else None,
-    }
-    return {kind: state_files for kind, state_files in files.items() if state_files is not None}
+    uid_hash = outcome.identifier.uid_hash
+    if outcome.keyed.is_written and (files := keyed_state_files(outcome, engine)) is not None:
+        yield (uid_hash, KEYED), files
+    if outcome.operator_state.is_written and (files := operator_state_files(outcome)) is not None:
+        yield (uid_hash, OPERATOR), files
 
 
 def written_operator(
-    outcome: OperatorOutcome, copies: Copies, written: Mapping[str, Written]
+    outcome: OperatorOutcome, copies: Copies, written: Mapping[tuple[str, str], Written]
 ) -> tuple[OperatorState, OperatorSummary]:
-    """Return the metadata and the summary of an operator, from the copies and the files that were written, by kind."""
-    keyed, operator = (written.get(kind, {}) for kind in (KEYED, OPERATOR))
+    """Return the metadata and the summary of an operator, from the copies and the files that were written."""
+    uid_hash = outcome.identifier.uid_hash
+    keyed, operator = written.get((uid_hash, KEYED), {}), written.get((uid_hash, OPERATOR), {})
     new = _assembled(outcome, copies, keyed, operator) if outcome.is_written else _copied(outcome, copies)
     files = (*keyed.values(), *operator.values())
     before, identifier, source = outcome.before, outcome.identifier, outcome.source
