@@ -7,9 +7,9 @@ state files into it and return handles that can be pickled; :func:`commit_savepo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from state_processor.backends.metadata import handles as h
@@ -19,7 +19,6 @@ from state_processor.backends.metadata.snapshot_metadata import (
     CheckpointMetadata,
     MasterState,
     OperatorState,
-    OperatorSubtaskState,
     read_metadata,
     write_metadata,
 )
@@ -76,74 +75,22 @@ def oldest_flink_version(version: int) -> str | None:
     return next((f"{major}.{minor}" for (major, minor), written in _VERSIONS if written == version > WIDEST_VERSION), None)
 
 
-@dataclass(frozen=True)
-class SubtaskHandles:
-    """The state that one subtask has written."""
-
-    keyed: h.KeyedStateHandle | None = None
-    operator: h.OperatorStateHandle | None = None
-    raw_keyed: h.KeyedStateHandle | None = None
-    raw_operator: h.OperatorStateHandle | None = None
-
-
-@dataclass(frozen=True)
-class NewOperator:
-    """One operator of the new savepoint.
-
-    ``parallelism`` and ``max_parallelism``: of the operator; a job that sets no max parallelism takes over this one. ``uid`` and
-    ``name``: kept by versions 5 and later.
-    """
-
-    operator_id: str  # the hash of the uid: 32 hexadecimal digits
-    parallelism: int
-    max_parallelism: int
-    # the handles of subtasks, by number; subtasks without state may be left out
-    subtasks: Mapping[int, SubtaskHandles] = field(default_factory=dict)
-    coordinator_state: h.ByteStreamStateHandle | None = None  # the state of the operator's coordinator, if it has one
-    uid: str | None = None
-    name: str | None = None
-
-    def to_state(self) -> OperatorState:
-        """Return the operator as ``_metadata`` has it."""
-        check_parallelism(self.parallelism, self.max_parallelism)
-        foreign = [index for index in self.subtasks if not 0 <= index < self.parallelism]
-        if foreign:
-            raise OptionError(f"operator {self.uid or self.operator_id}: subtask {foreign[0]}, parallelism is {self.parallelism}")
-        subtasks = []
-        for index in range(self.parallelism):
-            handles = self.subtasks.get(index, SubtaskHandles())
-            self._check_range(index, handles.keyed)
-            subtasks.append(
-                OperatorSubtaskState(
-                    index,
-                    managed_operator=handles.operator,
-                    raw_operator=handles.raw_operator,
-                    managed_keyed=handles.keyed,
-                    raw_keyed=handles.raw_keyed,
-                )
-            )
-        return OperatorState(
-            self.operator_id,
-            self.parallelism,
-            self.max_parallelism,
-            tuple(subtasks),
-            self.coordinator_state,
-            self.name,
-            self.uid,
-        )
-
-    def _check_range(self, index: int, handle: h.KeyedStateHandle | None) -> None:
-        own_range = range_of_subtask(index, self.parallelism, self.max_parallelism)
+def check_files(operator: OperatorState) -> None:
+    """Refuse an operator of a new savepoint whose files hold other key groups than its subtasks."""
+    check_parallelism(operator.parallelism, operator.max_parallelism)
+    for subtask in operator.subtasks:
+        handle = subtask.managed_keyed
+        own_range = range_of_subtask(subtask.index, operator.parallelism, operator.max_parallelism)
         if isinstance(handle, h.KeyGroupsStateHandle) and handle.is_savepoint and handle.key_groups != own_range:
             raise OptionError(
-                f"operator {self.uid or self.operator_id}, subtask {index}: its file holds key groups {handle.key_groups}, "
-                f"{own_range} are its own"
+                f"operator {operator.uid or operator.operator_id}, subtask {subtask.index}: its file holds key groups "
+                f"{handle.key_groups}, {own_range} are its own"
             )
 
 
 def commit_savepoint(
     staging: Staging,
-    operators: Sequence[NewOperator | OperatorState],
+    operators: Sequence[OperatorState],
     *,
     version: int = WIDEST_VERSION,
     checkpoint_id: int = 1,
@@ -173,7 +120,7 @@ def commit_savepoint(
     OptionError
         If an operator occurs twice, or its parts do not fit together.
     """
-    states = tuple(_numbered(o.to_state() if isinstance(o, NewOperator) else o, checkpoint_id) for o in operators)
+    states = tuple(_numbered(operator, checkpoint_id) for operator in operators)
     ids = [s.operator_id for s in states]
     if len(set(ids)) < len(ids):
         twice = next(i for i in ids if ids.count(i) > 1)

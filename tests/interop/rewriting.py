@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from state_processor.backends.state.hash_inference import learn_hash_rule
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.state.state_headers import KEYED_VERSION, KeyedHeader, StateMetaInfo
 from state_processor.backends.state.state_registration import keyed_header, register
-from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
+from state_processor.backends.write.assembly import commit_savepoint
 from state_processor.backends.write.blobs import ORDERED_BLOBS, BlobAddress
 from state_processor.backends.write.carried_files import copy_stream
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder, KeyHash
@@ -45,7 +46,7 @@ from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.io import DataInput
 from state_processor.write.tasks.targets import header_bytes
-from tests.backends.operator_files import OperatorColumnsWriter
+from tests.backends.operator_files import OperatorColumnsWriter, SubtaskHandles, new_operator
 from tests.backends.write.blob_files import write_blobs
 
 
@@ -143,7 +144,8 @@ def carry(source: Path, target: Path, parallelism: int, max_parallelism: int, ve
         others = {} if keyed else _copy_operator_state(snapshot, operator, staging)
         size = parallelism if keyed else operator.parallelism
         subtasks = {i: SubtaskHandles(keyed.get(i), others.get(i)) for i in range(size)}
-        operators.append(NewOperator(operator.operator_id, size, max_parallelism, subtasks, uid=operator.uid))
+        like = replace(operator, coordinator_state=None, name=None)
+        operators.append(new_operator("", size, max_parallelism, subtasks, like))
     commit_savepoint(staging, operators, version=version)
 
 
@@ -239,7 +241,7 @@ def _rewrite_operator(
     carried: Carried,
     format: KeyedFormat,
     change: Change,
-) -> NewOperator | OperatorState:
+) -> OperatorState:
     surveyed = survey(snapshot, operator)
     for unread in surveyed[1]:
         raise unread.error
@@ -259,8 +261,7 @@ def _rewrite_operator(
     for subtask in range(parallelism):
         handle = _operator_file(snapshot, operator, surveyed, others, staging, subtask, parallelism, carried) if others else None
         subtasks[subtask] = SubtaskHandles(keyed_files.get(subtask), handle)
-    size = operator.max_parallelism
-    return NewOperator(operator.operator_id, parallelism, size, subtasks, operator.coordinator_state, operator.uid, operator.name)
+    return new_operator("", parallelism, operator.max_parallelism, subtasks, operator)
 
 
 def _keyed_files(

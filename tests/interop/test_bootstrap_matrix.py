@@ -16,9 +16,10 @@ import pyarrow as pa
 import pytest
 
 from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, OPERATOR_KINDS, StateDescription
 from state_processor.backends.state.hash_inference import HashRule, LearnedHash
-from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
+from state_processor.backends.write.assembly import commit_savepoint
 from state_processor.backends.write.entry_encoder import KeyHash
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.base import TypeSerializer
@@ -27,7 +28,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.types.flink_types import Types
-from tests.backends.operator_files import OperatorColumnsWriter, new_operator
+from tests.backends.operator_files import OperatorColumnsWriter, SubtaskHandles, new_operator
 from tests.interop import flink
 from tests.interop.rewriting import write_keyed
 from tests.interop.selection import asking
@@ -234,7 +235,7 @@ def _write_operator_state(staging: Staging, uid: str, lines: Sequence[Line]) -> 
     ]
 
 
-def _write(staging: Staging, uid: str, lines: Sequence[Line]) -> tuple[NewOperator, dict[str, Any]]:
+def _write(staging: Staging, uid: str, lines: Sequence[Line]) -> tuple[OperatorState, dict[str, Any]]:
     """An operator with its files, and Flink's expected result."""
     subtasks, entries = (_write_keyed if lines[0].key else _write_operator_state)(staging, uid, lines)
     states = [

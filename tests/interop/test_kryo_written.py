@@ -15,15 +15,16 @@ import pyarrow as pa
 import pytest
 
 from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.state.descriptions import LIST, MAP, OPERATOR_LIST, StateDescription
-from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
+from state_processor.backends.write.assembly import commit_savepoint, metadata_version
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_kryo_class
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.types.flink_types import Types
-from tests.backends.operator_files import OperatorColumnsWriter, new_operator
+from tests.backends.operator_files import OperatorColumnsWriter, SubtaskHandles, new_operator
 from tests.interop import flink
 from tests.interop.rewriting import write_keyed
 from tests.interop.selection import asking
@@ -320,7 +321,7 @@ def _state(kind: str, specimen_: Specimen, **more: Any) -> dict[str, Any]:
     }
 
 
-def _keyed(staging: Staging, specimens: Sequence[Specimen]) -> tuple[NewOperator, dict[str, Any]]:
+def _keyed(staging: Staging, specimens: Sequence[Specimen]) -> tuple[OperatorState, dict[str, Any]]:
     """A value, a list and a map of each type for each key; maps have the type's values on both sides."""
     key, namespace = T.LONG(), VoidNamespaceSerializer()
     keys = pa.array(range(KEYS), pa.int64())
@@ -346,7 +347,7 @@ def _keyed(staging: Staging, specimens: Sequence[Specimen]) -> tuple[NewOperator
     return new_operator(KEYED, 1, 128, subtasks), {"uid": KEYED, "key_type": "LONG", "states": expected}
 
 
-def _listed(staging: Staging, specimens: Sequence[Specimen]) -> tuple[NewOperator, dict[str, Any]]:
+def _listed(staging: Staging, specimens: Sequence[Specimen]) -> tuple[OperatorState, dict[str, Any]]:
     """An operator's list of each type."""
     states = [_state(OPERATOR_LIST, each) for each in specimens]
     written = [StateDescription.of(s["name"], OPERATOR_LIST, value=e.serializer) for s, e in zip(states, specimens, strict=True)]

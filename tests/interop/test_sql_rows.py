@@ -16,14 +16,14 @@ import pytest
 
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint
+from state_processor.backends.write.assembly import commit_savepoint
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.types.flink_types import Types
-from tests.backends.operator_files import new_operator
+from tests.backends.operator_files import SubtaskHandles, new_operator
 from tests.interop import flink
 from tests.interop.rewriting import write_keyed
 

@@ -16,13 +16,13 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.keyed_splits import keyed_handles
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.backends.state.state_headers import VALUE
-from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint, metadata_version
+from state_processor.backends.write.assembly import commit_savepoint, metadata_version
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_pojo_class
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.user_registrations import Registrations, register
 from tests import hidden_subclasses as hidden
-from tests.backends.operator_files import new_operator
+from tests.backends.operator_files import SubtaskHandles, new_operator
 from tests.interop import flink
 from tests.interop.rewriting import write_keyed
 

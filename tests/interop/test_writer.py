@@ -11,7 +11,7 @@ import pytest
 
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint, metadata_version
+from state_processor.backends.write.assembly import commit_savepoint, metadata_version
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
@@ -19,7 +19,7 @@ from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
-from tests.backends.operator_files import OperatorColumnsWriter, new_operator
+from tests.backends.operator_files import OperatorColumnsWriter, SubtaskHandles, new_operator
 from tests.interop import flink, flink_jars
 from tests.interop.rewriting import carry, rewrite, write_keyed
 

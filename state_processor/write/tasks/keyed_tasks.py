@@ -18,7 +18,6 @@ from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.read.keyed_splits import KeyedSplit
 from state_processor.backends.state.column_types import DeclaredNames, with_names
 from state_processor.backends.state.key_groups import range_of_subtask
-from state_processor.backends.write.assembly import SubtaskHandles
 from state_processor.backends.write.blobs import NEW, TOMBSTONES, BlobAddress, with_phase
 from state_processor.backends.write.carried_files import BaseStore
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder
@@ -186,5 +185,5 @@ class WriteKeyedState:
             for blob in fetch_blobs(blobs, staging):
                 merge.add(blob)
             merge.end_tombstones()
-            handles = SubtaskHandles(store.close(), raw_keyed=timers.close() if timers is not None else None)
+            handles = store.close(), timers.close() if timers is not None else None
         return WrittenFile(handles, store.entries + (timers.entries if timers is not None else 0), merge.changes())

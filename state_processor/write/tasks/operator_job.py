@@ -21,7 +21,7 @@ from state_processor.backends.read.stored_operator import snapshot_for_tasks
 from state_processor.backends.state.column_types import declared_names
 from state_processor.backends.state.descriptions import BroadcastDescription, OperatorDescription, StateDescription, key_of
 from state_processor.backends.state.state_registration import operator_header, register
-from state_processor.backends.write.assembly import NewOperator, SubtaskHandles
+from state_processor.backends.write.assembly import check_files
 from state_processor.backends.write.carried_files import BaseStore
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.operator_writer import edited_elements, encode_broadcast, updated_broadcast
@@ -372,25 +372,17 @@ def written_operator(
 
 
 def _assembled(outcome: OperatorOutcome, copies: Copies, keyed: Written, operator: Written) -> OperatorState:
-    subtasks = {}
+    identifier, subtasks = outcome.identifier, []
     for index in range(outcome.parallelism):
-        copy = copies.get((outcome.identifier.uid_hash, index), OperatorSubtaskState(index))
-        new_keyed = keyed[index].handle if index in keyed else SubtaskHandles(copy.managed_keyed)
-        subtasks[index] = SubtaskHandles(
-            keyed=new_keyed.keyed,
-            operator=operator[index].handle if index in operator else copy.managed_operator,
-            raw_keyed=new_keyed.raw_keyed or copy.raw_keyed,
-            raw_operator=copy.raw_operator,
-        )
-    return NewOperator(
-        outcome.identifier.uid_hash,
-        outcome.parallelism,
-        outcome.max_parallelism,
-        subtasks,
-        _coordinator_state(outcome),
-        outcome.identifier.uid,
-        outcome.source.operator.name if outcome.source is not None else None,
-    ).to_state()
+        copy = copies.get((identifier.uid_hash, index), OperatorSubtaskState(index))
+        managed_keyed, timers = keyed[index].handle if index in keyed else (copy.managed_keyed, None)
+        managed_operator = operator[index].handle if index in operator else copy.managed_operator
+        subtasks.append(OperatorSubtaskState(index, managed_operator, copy.raw_operator, managed_keyed, timers or copy.raw_keyed))
+    name = outcome.source.operator.name if outcome.source is not None else None
+    sizes = (outcome.parallelism, outcome.max_parallelism)
+    state = OperatorState(identifier.uid_hash, *sizes, tuple(subtasks), _coordinator_state(outcome), name, identifier.uid)
+    check_files(state)
+    return state
 
 
 def _copied(outcome: OperatorOutcome, copies: Copies) -> OperatorState:

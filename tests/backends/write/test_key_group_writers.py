@@ -20,7 +20,7 @@ from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.state_registration import keyed_header, register
-from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint, metadata_version
+from state_processor.backends.write.assembly import commit_savepoint, metadata_version
 from state_processor.backends.write.blobs import NEW, ORDERED_BLOBS, BlobAddress
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.key_group_writers import KeyedStateFileWriter
@@ -32,7 +32,7 @@ from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.runtime.namespaces import TimeWindowSerializer, VoidNamespaceSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
-from tests.backends.operator_files import OperatorColumnsWriter, new_operator
+from tests.backends.operator_files import OperatorColumnsWriter, SubtaskHandles, new_operator
 from tests.backends.write.blob_files import write_blobs
 
 LONG, INT, STRING, VOID = NumberSerializer("LONG"), NumberSerializer("INT"), StringSerializer(), VoidNamespaceSerializer()
@@ -232,7 +232,7 @@ def test_existing_savepoint_is_left_alone(tmp_path: Path) -> None:
 def test_a_handle_of_other_key_groups_is_refused(staging: Staging) -> None:
     handle = writer(staging, TOTAL, groups=KeyGroupRange(0, 63)).close()
     with pytest.raises(OptionError, match="subtask 0: its file holds key groups"):
-        new_operator("o", 1, 128, {0: SubtaskHandles(handle)}).to_state()
+        new_operator("o", 1, 128, {0: SubtaskHandles(handle)})
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.state.state_registration import keyed_header, register
-from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint
+from state_processor.backends.write.assembly import commit_savepoint
 from state_processor.backends.write.blobs import BlobAddress
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.key_group_writers import KeyedStateFileWriter
@@ -32,7 +32,7 @@ from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.errors import OptionError, StateProcessorError, WriteError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
-from tests.backends.operator_files import new_operator
+from tests.backends.operator_files import SubtaskHandles, new_operator
 from tests.backends.write.blob_files import write_blobs
 
 LONG = NumberSerializer("LONG")

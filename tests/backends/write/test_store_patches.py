@@ -24,7 +24,7 @@ from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write import new_store, store_writer
-from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint
+from state_processor.backends.write.assembly import commit_savepoint
 from state_processor.backends.write.blobs import NEW, TOMBSTONES, Blob, BlobAddress
 from state_processor.backends.write.carried_files import BaseStore
 from state_processor.backends.write.change_counts import ChangeCounts
@@ -36,7 +36,7 @@ from state_processor.backends.write.tombstones import EntryMerge, TombstoneEncod
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
-from tests.backends.operator_files import new_operator
+from tests.backends.operator_files import SubtaskHandles, new_operator
 
 LONG, STRING, VOID = NumberSerializer("LONG"), StringSerializer(), VoidNamespaceSerializer()
 TOTAL = StateDescription.of("total", "VALUE", STRING, VOID, value=STRING)

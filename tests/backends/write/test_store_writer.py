@@ -24,7 +24,7 @@ from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write import new_store, store_writer
-from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint
+from state_processor.backends.write.assembly import commit_savepoint
 from state_processor.backends.write.blobs import ORDERED_BLOBS, BlobAddress
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.keyed_formats import StoreFormat
@@ -34,7 +34,7 @@ from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError, ScratchSpaceError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
-from tests.backends.operator_files import new_operator
+from tests.backends.operator_files import SubtaskHandles, new_operator
 
 LONG, STRING, VOID = NumberSerializer("LONG"), StringSerializer(), VoidNamespaceSerializer()
 TOTAL = StateDescription.of("total", "VALUE", STRING, VOID, value=LONG)

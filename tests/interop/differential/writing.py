@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.hash_inference import HashRule, LearnedHash
-from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
+from state_processor.backends.write.assembly import commit_savepoint, metadata_version
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.base import TypeSerializer
@@ -20,7 +21,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.types.flink_types import Types
-from tests.backends.operator_files import OperatorColumnsWriter, new_operator
+from tests.backends.operator_files import OperatorColumnsWriter, SubtaskHandles, new_operator
 from tests.interop.differential.cases import LISTED, TIMERS
 from tests.interop.differential.forms import Mapped, list_of, parse
 from tests.interop.differential.scalars import Form, for_flink
@@ -45,7 +46,7 @@ def write(cases: Sequence[dict[str, Any]], target: Path, version: str, format: K
     commit_savepoint(staging, operators, version=metadata_version(version), format=format.savepoint_format)
 
 
-def _operator(staging: Staging, case: dict[str, Any], format: KeyedFormat, flink_major: int) -> NewOperator:
+def _operator(staging: Staging, case: dict[str, Any], format: KeyedFormat, flink_major: int) -> OperatorState:
     uid, parallelism = case["uid"], case["parallelism"]
     others = [state for state in case["states"] if state["kind"] in (*LISTED, "BROADCAST")]
     keyed = [state for state in case["states"] if state not in others]

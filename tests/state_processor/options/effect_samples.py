@@ -15,14 +15,14 @@ from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, read_metadata, write_metadata
 from state_processor.backends.read.option import Kind
 from state_processor.backends.state.descriptions import OperatorDescription
-from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint
+from state_processor.backends.write.assembly import commit_savepoint
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.user_registrations import Registrations, register, registrations
 from tests import hidden_subclasses as hidden
 from tests.archives import unpacked
-from tests.backends.operator_files import OperatorColumnsWriter, new_operator
+from tests.backends.operator_files import OperatorColumnsWriter, SubtaskHandles, new_operator
 from tests.interop.rewriting import register as registered
 from tests.interop.rewriting import write_keyed
 from tests.state_processor.read.test_raw_state import subtask as raw_subtask

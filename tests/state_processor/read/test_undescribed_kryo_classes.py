@@ -9,9 +9,9 @@ import pytest
 
 import state_processor as sp
 from state_processor.backends.metadata.operator_id import operator_id
-from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint
+from state_processor.backends.write.assembly import commit_savepoint
 from state_processor.backends.write.staging import Staging
-from tests.backends.operator_files import new_operator
+from tests.backends.operator_files import SubtaskHandles, new_operator
 from tests.interop.rewriting import write_keyed
 
 NAME = "com.acme.undescribed.Basket"

@@ -18,7 +18,7 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.keyed_splits import keyed_handles
 from state_processor.backends.read.state_listing import find_operator, operator_states
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.write.assembly import SubtaskHandles, commit_savepoint, metadata_version
+from state_processor.backends.write.assembly import commit_savepoint, metadata_version
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_kryo_class
 from state_processor.serializers.core.pojo_entries import PojoValue
@@ -38,7 +38,7 @@ from state_processor.serializers.user_registrations import Registrations, regist
 from state_processor.write.build import SavepointBuild
 from state_processor.write.plan.reports import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED
 from state_processor.write.tasks.local_engine import LocalEngine
-from tests.backends.operator_files import new_operator
+from tests.backends.operator_files import SubtaskHandles, new_operator
 from tests.interop.rewriting import write_keyed
 from tests.state_processor.samples import FIXTURES, ORDERS_PATH
 
