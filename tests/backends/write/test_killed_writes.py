@@ -13,7 +13,7 @@ import pytest
 
 from state_processor.backends.metadata.metadata_digest import METADATA_FILE
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, write_metadata
-from state_processor.backends.write import process_identity
+from state_processor.backends.write import writing_process
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.writing_process import identity_of, is_gone, this_process
 from state_processor.serializers.errors import OptionError, WriteError
@@ -175,8 +175,8 @@ def test_files_are_on_the_disk_before_a_write_is_complete(tmp_path: Path, monkey
 
 
 def test_identities_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_identity, "_BOOT_ID", Path("/nowhere"))
-    monkeypatch.setattr(process_identity, "_start_time", lambda _: None)
+    monkeypatch.setattr(writing_process, "_BOOT_ID", Path("/nowhere"))
+    monkeypatch.setattr(writing_process, "_start_time", lambda _: None)
     assert not is_gone(this_process())
     assert is_gone(json.dumps(json.loads(this_process()) | {"pid": 2**22 + 1}).encode())
 
