@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import KeyedDescription
@@ -33,18 +33,20 @@ class WriteSettings:
 
 @dataclass(frozen=True)
 class KeyedOutcome:
-    """Keyed states and timers of an operator in the new savepoint."""
+    """Keyed states and timers of an operator in the new savepoint; by default all of its files are copied, and not read."""
 
-    is_written: bool  # whether files are written; else the files of the source savepoint are copied
+    is_written: bool = False  # whether files are written; else the files of the source savepoint are copied
     # the header of the files to write; ``None`` without keyed states, or if no file is written
-    header: state_headers.KeyedHeader | None
-    kept: tuple[str, ...]  # the states of the source savepoint that are in the new one, possibly with changes
-    in_place: frozenset[str]  # the kept states that stay, unchanged, in the files of the source savepoint
-    patched: frozenset[str]  # the kept states whose entries stay in the files of the source savepoint, below files with changes
+    header: state_headers.KeyedHeader | None = None
+    kept: tuple[str, ...] = ()  # the states of the source savepoint that are in the new one, possibly with changes
+    in_place: frozenset[str] = frozenset()  # the kept states that stay, unchanged, in the files of the source savepoint
+    # the kept states whose entries stay in the files of the source savepoint, below files with changes
+    patched: frozenset[str] = frozenset()
     # the timers that stay in files of raw keyed state of the source savepoint: all of them, or none
-    timers_in_place: frozenset[str]
-    raw_timers: bool  # whether timers are written to raw keyed state
-    reasons_to_rewrite: tuple[str, ...]  # the reasons why files of the source savepoint that the format could keep do not stay
+    timers_in_place: frozenset[str] = frozenset()
+    raw_timers: bool = False  # whether timers are written to raw keyed state
+    # the reasons why files of the source savepoint that the format could keep do not stay
+    reasons_to_rewrite: tuple[str, ...] = ()
 
     @property
     def ids(self) -> dict[str, int]:
@@ -60,11 +62,11 @@ class KeyedOutcome:
 
 @dataclass(frozen=True)
 class OperatorStateOutcome:
-    """List, union and broadcast states of an operator in the new savepoint."""
+    """List, union and broadcast states of an operator in the new savepoint; by default all of its files are copied."""
 
-    is_written: bool  # whether files are written; else the files of the source savepoint are copied
+    is_written: bool = False  # whether files are written; else the files of the source savepoint are copied
     # the states of the source savepoint that are in the new one, with their registration in the source
-    kept: Mapping[str, state_headers.StateMetaInfo]
+    kept: Mapping[str, state_headers.StateMetaInfo] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,13 @@ def outcome_of(draft: OperatorDraft, settings: WriteSettings) -> OperatorOutcome
     """
     draft = draft.copy()
     changes = draft.changes
-    comparison: _Comparison | _Copy = _Copy(draft.source) if _is_copied(draft, settings) else _Comparison(draft, settings)
+    keyed, operator_state, converted, resized = KeyedOutcome(), OperatorStateOutcome(), frozenset[str](), False
+    if draft.source is not None and _is_copied(draft, draft.source, settings):
+        kept = draft.source.recorded_states
+    else:
+        comparison = _Comparison(draft, settings)
+        keyed, operator_state = comparison.keyed(), comparison.operator_state()
+        kept, converted, resized = tuple(comparison.kept), comparison.converted, bool(comparison.resized)
     return OperatorOutcome(
         label=draft.label,
         before=draft.identifier,
@@ -125,11 +133,11 @@ def outcome_of(draft: OperatorDraft, settings: WriteSettings) -> OperatorOutcome
         settings=settings,
         parallelism=draft.parallelism,
         max_parallelism=draft.max_parallelism,
-        is_redistributed=bool(comparison.resized),
-        converted=comparison.converted,
-        keyed=comparison.keyed(),
-        operator_state=comparison.operator_state(),
-        states=(*comparison.kept, *changes.added, *changes.operator_states),
+        is_redistributed=resized,
+        converted=converted,
+        keyed=keyed,
+        operator_state=operator_state,
+        states=(*kept, *changes.added, *changes.operator_states),
     )
 
 
@@ -151,10 +159,10 @@ def check_format(outcome: OperatorOutcome, flink_version: str | None) -> None:
         format.check_states(outcome.keyed.header.states, outcome.label)
 
 
-def _is_copied(draft: OperatorDraft, settings: WriteSettings) -> bool:
+def _is_copied(draft: OperatorDraft, source: SourceOperator, settings: WriteSettings) -> bool:
     """Return whether all files of an operator are copied, whatever states they have."""
-    source, changes, format = draft.source, draft.changes, settings.format
-    if source is None or changes.changes_states or draft.migration is not None:
+    format = settings.format
+    if draft.changes.changes_states or draft.migration is not None:
         return False
     if settings.release is not None and source.has_later_files(settings.release):
         return False
@@ -164,24 +172,6 @@ def _is_copied(draft: OperatorDraft, settings: WriteSettings) -> bool:
         return format.registers_asynchronous or not source.is_asynchronous
     except UnsupportedFormatError:  # of serializers that are not known
         return True
-
-
-class _Copy:
-    """Operator of the source savepoint whose files are copied. Their headers are not read."""
-
-    def __init__(self, source: SourceOperator | None) -> None:
-        self.kept = () if source is None else source.recorded_states
-        self.resized: tuple[str, ...] = ()
-        self.converted: frozenset[str] = frozenset()
-
-    def keyed(self) -> KeyedOutcome:
-        """Return the outcome for keyed states and timers."""
-        none: frozenset[str] = frozenset()
-        return KeyedOutcome(False, None, (), none, none, none, False, ())
-
-    def operator_state(self) -> OperatorStateOutcome:
-        """Return the outcome for list, union and broadcast states."""
-        return OperatorStateOutcome(False, {})
 
 
 class _Comparison:
