@@ -1,28 +1,32 @@
-"""Restores savepoints with real Flink, on a cluster inside one JVM, and tells what Flink read from them.
+"""Restores savepoints with real Flink, on a cluster inside one JVM, and returns what Flink read from them.
 
-The job has the operators and states that the savepoint has, and does nothing but write down what it finds. Its Java sources
-are in ``tests/interop``. The first run fetches Flink's jars from the package index; a JDK has to be there.
+It needs a JDK of version 17 or newer, and Flink 1.20 or newer: the directory in the variable ``FLINK_HOME``, or the one of the
+package ``apache-flink-libraries`` (``pip install 'state-processor[planner]'``). ``java/RestoredJob.java`` has the job.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
+import json
+import os
+import shutil
+import subprocess
+import tempfile
 from dataclasses import dataclass
 from datetime import date
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-from pyspark.sql import DataFrame
-from pyspark.sql.types import ArrayType, DataType, DateType, MapType, StructType
+from typing import TYPE_CHECKING, Any
 
 import state_processor as sp
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
 
-from tests.interop import flink  # found since the line above
-
-VERSION = "2.3.0"
+_JAVA = Path(__file__).resolve().parent / "java"
+# The rights that Flink's own start scripts give the JVM.
+_OPENED = ("java.lang", "java.lang.reflect", "java.net", "java.nio", "sun.nio.ch", "java.text", "java.time", "java.util")
+_FLAGS = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
 
 _TIMER_NAMES = ("_timer_state/event_", "_timer_state/processing_")
 _KEYED = ("VALUE", "LIST", "MAP", "REDUCING", "AGGREGATING")
@@ -68,58 +72,74 @@ class Restored:
 
 
 def restore(savepoint: str) -> Restored:
-    """Restore a savepoint with Flink, have it tell what it read, and then take a savepoint of its own.
+    """Restore a savepoint with Flink, return what it read, and take another savepoint.
 
     Raises
     ------
         RuntimeError: Flink refused the savepoint; the message is Flink's.
     """
-    parent = Path(savepoint).resolve().parent
-    (answer,) = flink.restore(VERSION, [flink.request(_operators(savepoint), savepoint, savepoint_to=parent)])
-    if "error" in answer:
-        raise RuntimeError(answer["error"])
-    return Restored(answer["operators"], answer["savepoint"])
+    result = _run(savepoint, "\n".join("\t".join(map(str, state)) for state in _states(savepoint)))
+    operators: dict[str, dict[str, Any]] = {}
+    for state in result["states"]:
+        operators.setdefault(state["uid"], {"uid": state["uid"], "states": []})["states"].append(state)
+    return Restored(list(operators.values()), result["savepoint"])
 
 
 def count_orders(savepoint: str | Path, start: int, end: int, customers: int) -> str:
-    """Have a Flink job go on from a savepoint, count the orders of some numbers by customer, and return its next savepoint.
+    """Let a Flink job continue from a savepoint, count the orders of some numbers by customer, and return its next savepoint.
 
     Raises
     ------
-        FlinkError: Flink refused the savepoint; the message is Flink's.
+        RuntimeError: Flink refused the savepoint; the message is Flink's.
     """
+    return str(_run(savepoint, "", "count", str(start), str(end), str(customers))["savepoint"])
+
+
+def _run(savepoint: str | Path, states: str, *arguments: str) -> dict[str, Any]:
+    """Run the job, and return its result. The next savepoint gets a directory beside the savepoint."""
     path = Path(savepoint).resolve()
-    numbers = {"from": start, "until": end, "keys": customers}
-    request = {"job": "totals", "savepoint": str(path), "to": str(path.parent), "backend": "rocksdb", **numbers}
-    (answer,) = flink.streamed(VERSION, [request])
-    return str(answer["savepoint"])
+    with tempfile.TemporaryDirectory() as classes:
+        work = Path(tempfile.mkdtemp(dir=path.parent))
+        class_path = os.pathsep.join([classes, f"{_flink_home()}/lib/*"])
+        sources = map(str, sorted(_JAVA.rglob("*.java")))
+        _call("javac", "-cp", class_path, "-d", classes, "-nowarn", *sources)
+        (work / "states").write_text(states, "utf-8")
+        job = ("RestoredJob", str(path), str(work), *(arguments or [str(work / "states")]))
+        _call("java", *_FLAGS, "-Xmx1g", "-XX:TieredStopAtLevel=1", "-cp", class_path, *job)
+        return dict(json.loads((work / "restored.json").read_text("utf-8")))
 
 
-def _operators(savepoint: str) -> list[dict[str, Any]]:
-    """Describe the operators that have state to the Java side."""
-    operators: dict[str, dict[str, Any]] = {}
+def _flink_home() -> Path:
+    home = os.environ.get("FLINK_HOME")
+    spec = find_spec("pyflink")
+    places = [home] if home else list((spec and spec.submodule_search_locations) or ())
+    for place in places:
+        if any(Path(place).glob("lib/flink-dist*.jar")):
+            return Path(place)
+    raise RuntimeError("set FLINK_HOME to the directory of a Flink, or pip install 'state-processor[planner]'")
+
+
+def _call(program: str, *arguments: str) -> None:
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(program, path=f"{home}/bin" if home else None)
+    if found is None:
+        raise RuntimeError(f"no {program}: install a JDK, or set JAVA_HOME")
+    done = subprocess.run([found, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+
+
+def _states(savepoint: str) -> list[tuple[Any, ...]]:
+    """Describe the states to the job."""
+    described = []
     for state in sp.arrow.states(savepoint).to_pylist():
-        uid, is_keyed = state["operator_uid"], state["namespace_type"] is not None
-        operator = operators.setdefault(uid, {"uid": uid, "key_type": None, "states": []})
-        if is_keyed:
-            operator["key_type"] = state["key_type"]
-        operator["states"].append(_state(state, is_keyed))
-    return list(operators.values())
-
-
-def _state(state: Mapping[str, Any], is_keyed: bool) -> dict[str, Any]:
-    name, value_type = state["state_name"], state["value_type"]
-    for prefix in _TIMER_NAMES:
-        name = name.removeprefix(prefix)
-    described = {
-        "name": name,
-        "kind": state["state_kind"],
-        "map_key_type": state["map_key_type"] if is_keyed else state["key_type"],
-        "value_type": value_type[len("TTL<") : -1] if state["ttl"] else value_type,
-        "namespace_type": state["namespace_type"],
-        "ttl": state["ttl"],
-    }
-    return {k: v for k, v in described.items() if v is not None}
+        name, value_type = state["state_name"], state["value_type"]
+        for prefix in _TIMER_NAMES:
+            name = name.removeprefix(prefix)
+        map_key = state["map_key_type"] if state["namespace_type"] is not None else state["key_type"]
+        value = value_type[len("TTL<") : -1] if state["ttl"] else value_type
+        described.append((state["operator_uid"], name, state["state_kind"], state["ttl"], map_key or "", value or ""))
+    return described
 
 
 def _table(rows: Any, like: DataFrame) -> DataFrame:
@@ -128,6 +148,8 @@ def _table(rows: Any, like: DataFrame) -> DataFrame:
 
 def _shaped(value: Any, wanted: DataType) -> Any:
     """Turn a value of JSON into what Spark takes for a type."""
+    from pyspark.sql.types import ArrayType, DateType, MapType, StructType
+
     if value is None:
         return None
     match wanted:

@@ -20,6 +20,7 @@ from tests.interop.flink_jars import CACHE, VERSIONS, agents, call, jars, librar
 from tests.interop.jvms import FlinkError as FlinkError
 
 SOURCES = Path(__file__).resolve().parent / "java"
+STATE_CLASSES = SOURCES.parents[2] / "notebooks" / "java" / "classes"
 PACKAGE = "io.stateprocessor.interop"
 CLASSES = "classes.jar"
 
@@ -327,7 +328,7 @@ def classes(version: str) -> Path:
     ------
         FlinkError: javac refused the sources.
     """
-    return _compiled(version, [SOURCES / "common", SOURCES / f"flink{version.split('.', maxsplit=1)[0]}"])
+    return _compiled(version, [SOURCES / "common", STATE_CLASSES, SOURCES / f"flink{version.split('.', maxsplit=1)[0]}"])
 
 
 def generated_classes(version: str, package: str, sources: Mapping[str, str], class_path: Sequence[Path] = ()) -> Path:

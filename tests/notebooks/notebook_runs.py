@@ -19,6 +19,7 @@ from nbformat import NotebookNode
 from py4j.clientserver import ClientServer
 from pyspark.java_gateway import launch_gateway
 
+from tests.interop import flink_jars
 from tests.interop.selection import EVERY_CASE
 from tests.spark_python import interpreter
 from tests.waiting import end_of
@@ -27,6 +28,8 @@ ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 
 PLOT = "image/png"
+FLINK = "2.3.0"
+"""The Flink that restores savepoints of notebooks."""
 
 _CELL_SECONDS = 300
 _METADATA = {
@@ -118,6 +121,7 @@ class Kernels:
 def kernels(logs: Path, python: str) -> Iterator[Kernels]:
     """Return a runner of notebooks with a JVM; ``logs`` is a directory, ``python`` the program of Spark's workers."""
     environment = os.environ | {"PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment["FLINK_HOME"] = str(flink_jars.distribution(FLINK))
     before = dict(os.environ)
     os.environ.update(environment)  # the JVM inherits it
     try:

@@ -100,6 +100,12 @@ def test_outputs_tell_nothing_about_the_machine(name: str) -> None:
     assert not re.search(r"0x[0-9a-f]{6,}|\bWARN|Warning", text)
 
 
+def test_notebooks_import_nothing_from_the_tests() -> None:
+    files = [*notebook_runs.NOTEBOOKS.glob("*.ipynb"), *notebook_runs.NOTEBOOKS.glob("*.py")]
+    assert len(files) > 10
+    assert [f.name for f in files if re.search(r"(from|import) tests\b", f.read_text("utf-8"))] == []
+
+
 def test_the_readme_lists_them() -> None:
     linked = re.findall(r"\]\(notebooks/(\w+)\.ipynb\)", README)
     assert linked == notebook_runs.names()
