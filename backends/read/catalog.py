@@ -113,8 +113,8 @@ def _operator_row(metadata: CheckpointMetadata, operator: OperatorState) -> Row:
     }
 
 
-def states(snapshot: Snapshot, *, advise: bool = False) -> pa.Table:
-    """Return one row per state of every operator, the union over all subtasks.
+def states(snapshot: Snapshot, operator: OperatorState | None = None, *, advise: bool = False) -> pa.Table:
+    """Return one row per state of every operator, or of one, the union over all subtasks.
 
     ``size_in_bytes`` is the size of the state in the snapshot. It is null if several states share a file, and only a scan of the
     file would show it. ``spark_schema`` is the schema of reading by default. ``description`` is the content of a state of Flink
@@ -123,13 +123,13 @@ def states(snapshot: Snapshot, *, advise: bool = False) -> pa.Table:
     name. A state that can't be read has a row whose ``value_type`` gives class and reason; its name is null if its header can't
     be read. Types with undescribed classes of Kryo show the call that describes them; with ``advise``, so does one warning.
     """
-    operators = snapshot.metadata.operators
+    operators = snapshot.metadata.operators if operator is None else (operator,)
     undescribed: dict[str, None] = {}
     cells_by_state: _KnownCells = {}
     rows = (
         row
-        for operator, surveyed in zip(operators, surveys(snapshot, operators), strict=True)
-        for row in _state_rows(StoredOperator(snapshot, operator, surveyed), cells_by_state, undescribed)
+        for described, surveyed in zip(operators, surveys(snapshot, operators), strict=True)
+        for row in _state_rows(StoredOperator(snapshot, described, surveyed), cells_by_state, undescribed)
     )
     table = _table(_columns(rows, STATES_SCHEMA), STATES_SCHEMA, snapshot)
     if advise:

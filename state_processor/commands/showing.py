@@ -107,11 +107,9 @@ def _say_hint(snapshot: Snapshot) -> None:
 )
 def _states(options: argparse.Namespace) -> None:
     snapshot = SnapshotAccess.of(**flag_values(options)).open(options.path)
-    operator = named_operator(options)
-    rows = catalog.states(snapshot, advise=True).to_pylist()
-    if operator is not None:
-        operator_id = find_operator(snapshot, operator.uid, operator.uid_hash).operator_id
-        rows = [row for row in rows if row["operator_uid_hash"] == operator_id]
+    identifier = named_operator(options)
+    operator = None if identifier is None else find_operator(snapshot, identifier.uid, identifier.uid_hash)
+    rows = catalog.states(snapshot, operator, advise=True).to_pylist()
     if options.json:
         print_json(rows)
         return
