@@ -154,12 +154,11 @@ def _shaped(value: Any, wanted: DataType) -> Any:
         return None
     match wanted:
         case StructType():
-            fields = value if isinstance(value, list) else [value.get(name) for name in wanted.names]
-            return tuple(_shaped(v, f.dataType) for v, f in zip(fields, wanted.fields, strict=True))
+            return tuple(_shaped(value.get(field.name), field.dataType) for field in wanted.fields)
         case ArrayType():
             return [_shaped(v, wanted.elementType) for v in value]
         case MapType():
-            return {_shaped(k, wanted.keyType): _shaped(v, wanted.valueType) for k, v in value}
+            return {_shaped(k, wanted.keyType): _shaped(v, wanted.valueType) for k, v in value.items()}
         case DateType():
             return date.fromisoformat(value)
     return value
