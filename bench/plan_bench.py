@@ -26,10 +26,10 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState, write_metadata
 from state_processor.backends.read.state_access import StatesToRead
-from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.read.stored_operator import find_operator
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.options.source import SourceOptions
-from state_processor.read.sources import ProjectedReader, find_reader, open_operator, splits_of
+from state_processor.read.scans import ProjectedReader, find_reader, open_operator, splits_of
 
 ROOT = Path(__file__).parent.parent
 FIXTURE = ROOT / "tests" / "fixtures" / "2.3.0" / "orders-rocksdb-incremental" / "savepoint"

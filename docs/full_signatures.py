@@ -11,8 +11,7 @@ from typing import Any, Final
 from griffe import Extension, Function, NameResolutionError, Parameter, ParameterKind, Parameters
 
 from state_processor.options import groups
-from state_processor.options.keywords import described
-from state_processor.options.table import KEYWORD_OPTIONS
+from state_processor.options.keywords import KEYWORD_OPTIONS, described
 
 _GROUP: Final = re.compile(r"Unpack\[(\w+)\]")
 _DESCRIPTION: Final = re.compile(r"^( *)\*\*options\n(?:\1 +\S.*\n?|\n(?=\1 ))*", re.MULTILINE)

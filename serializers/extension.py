@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from state_processor.serializers.base import DescribedSerializer, LeafSerializer, write_versioned_snapshot
 from state_processor.serializers.codec import VARIABLE, Codec
-from state_processor.serializers.column_type import optional_field
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.collections import ListCodec, MapCodec
 from state_processor.serializers.core.fixed_width import FixedWidthCodec, big_endian, characters, text
@@ -26,6 +25,7 @@ from state_processor.serializers.core.templates import (
 )
 from state_processor.serializers.core.temporal import LocalDateTimeSerializer
 from state_processor.serializers.core.tuples import FieldsSerializer, fields_text
+from state_processor.serializers.decode_options import optional_field
 from state_processor.serializers.doors import registering
 from state_processor.serializers.java.hashing import EncodedValues, Hashes, fold_long, signed
 from state_processor.serializers.java.hashing import of_string as string_hash

@@ -132,15 +132,16 @@ class DataInput:
 
     def read_unsigned_short(self) -> int:
         """Read an unsigned 16-bit integer (also Java's ``char``)."""
-        return self._fixed(_USHORT, "short")
+        return self._fixed(USHORT, "short")
 
     def read_int(self) -> int:
         """Read a signed 32-bit integer."""
-        return self._fixed(_INT, "int")
+        start = self._take(4, "int")
+        return INT.unpack_from(self.data, start)[0]  # type: ignore[no-any-return]
 
     def read_long(self) -> int:
         """Read a signed 64-bit integer."""
-        return self._fixed(_LONG, "long")
+        return self._fixed(LONG, "long")
 
     def read_float(self) -> float:
         """Read a number of IEEE 754 single precision."""
@@ -220,15 +221,15 @@ class DataOutput:
 
     def write_short(self, value: int) -> None:
         """Write a 16-bit integer, signed or unsigned."""
-        self.buffer += _USHORT.pack(value & 0xFFFF)
+        self.buffer += USHORT.pack(value & 0xFFFF)
 
     def write_int(self, value: int) -> None:
         """Write a signed 32-bit integer."""
-        self.buffer += _INT.pack(value)
+        self.buffer += INT.pack(value)
 
     def write_long(self, value: int) -> None:
         """Write a signed 64-bit integer."""
-        self.buffer += _LONG.pack(value)
+        self.buffer += LONG.pack(value)
 
     def write_float(self, value: float) -> None:
         """Write a number of IEEE 754 single precision."""
@@ -290,8 +291,8 @@ copyreg.pickle(struct.Struct, lambda layout: (struct.Struct, (layout.format,)))
 
 _BYTE: Final = struct.Struct(">b")
 _SHORT: Final = struct.Struct(">h")
-_USHORT: Final = struct.Struct(">H")
-_INT: Final = struct.Struct(">i")
-_LONG: Final = struct.Struct(">q")
+USHORT: Final = struct.Struct(">H")
+INT: Final = struct.Struct(">i")
+LONG: Final = struct.Struct(">q")
 _FLOAT: Final = struct.Struct(">f")
 _DOUBLE: Final = struct.Struct(">d")

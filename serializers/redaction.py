@@ -13,7 +13,7 @@ _S3: Final = re.compile(r"s3[anp]?", re.IGNORECASE)
 _S3_USER: Final = re.compile(r"[^/?#@]*:[^?#@]*@")
 """A secret key may contain unescaped slashes."""
 _USER: Final = re.compile(r"[^/?#]*@")
-_CONTAINER_SCHEMES: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})
+CONTAINER_SCHEMES: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 """In URLs of these schemes, a container name precedes the ``@``, not a user."""
 _SETTING: Final = re.compile(r"(?P<before>[?&;#])(?P<name>[^=&;#]*)=(?P<value>[^&;#]*)")
 _HARMLESS: Final = frozenset(
@@ -49,7 +49,7 @@ def _redacted_url(url: re.Match[str]) -> str:
     scheme, rest = url["scheme"], url["rest"]
     if scheme.lower() == "file":
         return url[0]
-    if scheme.lower() not in _CONTAINER_SCHEMES:
+    if scheme.lower() not in CONTAINER_SCHEMES:
         user = (_S3_USER.match(rest) if _S3.fullmatch(scheme) else None) or _USER.match(rest)
         if user:
             rest = f"{_HIDDEN}@{rest[user.end() :]}"

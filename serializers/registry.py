@@ -129,7 +129,7 @@ def provide_snapshots(names: Iterable[str], snapshot: SnapshotReader) -> None:
     """Add the reader of one of Flink's own snapshot classes, under all names that Flink has given it."""
     for name in names:
         if name not in SNAPSHOT_VERSIONS:
-            raise LookupError(f"{name}: its versions are not declared; add them to serializers/snapshot_versions.py")
+            raise LookupError(f"{name}: its versions are not declared; add them to serializers/format_versions.py")
         _FLINK[name] = snapshot
 
 

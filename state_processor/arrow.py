@@ -22,7 +22,6 @@ from state_processor.backends.read.schema_text import with_note
 from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.display.progress import progress
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.effects import check_given
 from state_processor.options.groups import (
     CountSnapshotOptions,
     DiffSnapshotOptions,
@@ -35,6 +34,7 @@ from state_processor.options.groups import (
     TimerSnapshotOptions,
 )
 from state_processor.options.keywords import takes_options
+from state_processor.options.option import check_given
 from state_processor.read.rows import Rows
 from state_processor.read.scans import ArrowSchema, StateRequest
 from state_processor.serializers.doors import Door, entered, spelled

@@ -30,10 +30,9 @@ from state_processor.options.source import READING_OPTIONS
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.options.text import format_options
 from state_processor.read.read_types import typed_schema
-from state_processor.read.scans import StateRequest
+from state_processor.read.scans import ProjectedReader, StateRequest, splits_of, takes_keys
 from state_processor.read.sizes import SizeReport, SizesBy
 from state_processor.read.snapshot_reader import SnapshotReader
-from state_processor.read.sources import ProjectedReader, splits_of, takes_keys
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.doors import current_door, read_with
 from state_processor.serializers.errors import NotFoundError, OptionError
@@ -298,7 +297,7 @@ class SavepointReader(SnapshotReader, SnapshotPlots):
         delivered = with_types_of(with_comments(of_spark, comments_of(scan.reader.schema)), typed_schema(scan))
         projected = ProjectedReader.of(scan.reader, arrow_schema_of(delivered))
         if not can_plan(self._spark):
-            if source.read.unpickle:
+            if source.read.types.unpickle:
                 raise OptionError(
                     "unpickle: clients of Spark Connect send options as text, which loads no pickles: read with "
                     "sp.arrow.read_state"

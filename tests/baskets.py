@@ -13,7 +13,7 @@ import state_processor as sp
 from state_processor.backends.formats.serialized_entries import serialized_entries, with_serialized_values
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.keyed_splits import keyed_handles
-from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.read.stored_operator import find_operator
 from state_processor.serializers import register_kryo_class
 from state_processor.serializers.kryo.serializer import KryoValue
 

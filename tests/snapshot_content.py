@@ -9,8 +9,8 @@ from hashlib import sha256
 from itertools import chain
 from typing import Any, Final, get_args
 
-from state_processor.backends.formats.entry_runs import Block, UnframedRun
 from state_processor.backends.formats.rocksdb_store import open_store
+from state_processor.backends.formats.source import Block, UnframedRun
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.keyed_splits import keyed_handles

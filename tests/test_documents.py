@@ -153,7 +153,7 @@ _CACHES = re.compile(
 def test_the_page_about_what_is_kept_names_every_cache() -> None:
     modules = [path for room in ("backends", "serializers", "state_processor") for path in (ROOT / room).rglob("*.py")]
     caches = {str(path.relative_to(ROOT)) for path in modules if _CACHES.search(path.read_text("utf-8"))}
-    assert "backends/state/header_cache.py" in caches
+    assert "backends/state/state_headers.py" in caches
     assert caches - set(_FILES.findall(KEPT.read_text("utf-8"))) == set()
 
 

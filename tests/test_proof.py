@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.state_listing import operator_states
+from state_processor.backends.read.stored_operator import operator_states
 from state_processor.serializers import registry
 from tests import corpus
 from tests.archives import unpacked

@@ -19,10 +19,9 @@ from state_processor.backends.analysis.store_changes import StoreChanges
 from state_processor.backends.formats.changelog import ChangelogSource
 from state_processor.backends.formats.changelog_log import Change
 from state_processor.backends.formats.changelog_replay import Pieces
-from state_processor.backends.formats.entry_runs import Block, EntryRun, FramedRun
 from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.rocksdb_store import RocksDbSource
-from state_processor.backends.formats.source import KeyedStateSource
+from state_processor.backends.formats.source import Block, EntryRun, FramedRun, KeyedStateSource
 from state_processor.backends.formats.sst.key_set import behind
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state.descriptions import KeyedDescription

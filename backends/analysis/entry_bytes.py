@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from state_processor.backends.analysis.matching import copied
 from state_processor.backends.formats.entry_framing import entry_table, fingerprint
-from state_processor.backends.formats.entry_runs import BoundedRun, Buffer, Entries, EntryRun, FramedRun, view
 from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.row_layout import LayoutOf
-from state_processor.backends.formats.source import KeyedStateSource
+from state_processor.backends.formats.source import BoundedRun, Buffer, Entries, EntryRun, FramedRun, KeyedStateSource, view
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import prefix_size

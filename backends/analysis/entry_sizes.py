@@ -25,8 +25,7 @@ from state_processor.backends.read.keyed_splits import (
     keyed_handles,
     plan_splits,
 )
-from state_processor.backends.read.state_listing import naming_state
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, naming_state
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.sql_times import in_time_zone
 from state_processor.serializers.late import pc

@@ -19,11 +19,10 @@ from state_processor.backends.files.snappy import decompress
 from state_processor.backends.formats.rocksdb_store import open_store
 from state_processor.backends.formats.sst.family_scan import plain_content
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata.metadata_digest import METADATA_FILE
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE, OperatorState
 from state_processor.backends.metadata.streams import streams_in_files, streams_of
-from state_processor.backends.read.state_listing import leaf_keyed_handles, operator_label, subtask_label
+from state_processor.backends.read.stored_operator import leaf_keyed_handles, operator_label, subtask_label
 from state_processor.serializers.errors import StateProcessorError
 
 Bytes = npt.NDArray[np.uint8]

@@ -23,10 +23,9 @@ from state_processor.backends.analysis.unequal_entries import unequal_entries
 from state_processor.backends.files.location import Location
 from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats.changelog import ChangelogSource
-from state_processor.backends.formats.entry_runs import Block, FramedRun
 from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.rocksdb_store import RocksDbSource
-from state_processor.backends.formats.source import KeyedStateSource
+from state_processor.backends.formats.source import Block, FramedRun, KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.streams import stream_identity
@@ -39,8 +38,8 @@ from state_processor.backends.read.keyed_splits import (
     keyed_handles,
     managed_handles,
 )
+from state_processor.backends.read.planned_reader import plan_read
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.read_plan import plan_read
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError

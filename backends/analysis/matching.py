@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from state_processor.backends.formats.entry_runs import Buffer, Entries
 from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.backends.formats.key_index import hash_code
 from state_processor.backends.formats.row_spans import same_bytes
+from state_processor.backends.formats.source import Buffer, Entries
 from state_processor.serializers.kernel.compiler import entry_point, kernel
 from state_processor.serializers.kernel.memory import load_i64, store_i64
 from state_processor.serializers.kernel.signatures import int32, int64, read, uint8, written

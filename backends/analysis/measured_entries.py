@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from state_processor.backends.analysis.entry_bytes import StateEntries
 from state_processor.backends.formats import row_layout as layouts
-from state_processor.backends.formats.entry_runs import BoundedRun, Buffer, Entries, FramedRun, UnframedRun
 from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.backends.formats.key_index import hash_code
 from state_processor.backends.formats.row_layout import size_of
 from state_processor.backends.formats.serialized_entries import LOSSLESS, PassThroughCodec
+from state_processor.backends.formats.source import BoundedRun, Buffer, Entries, FramedRun, UnframedRun
 from state_processor.backends.state.descriptions import LIST, MAP
 from state_processor.serializers.codec import VARIABLE
 from state_processor.serializers.kernel.compiler import entry_point

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -13,8 +13,8 @@ from state_processor.backends.analysis.comparison import AFTER, BEFORE, CHANGE, 
 from state_processor.backends.analysis.keyed_difference import KeyedDifference, Side
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.operator_state import OperatorStateReader
+from state_processor.backends.read.planned_reader import plan_read
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.read_plan import plan_read
 from state_processor.backends.read.state_access import StateReader
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription, UnreadState
@@ -156,7 +156,7 @@ class OperatorPair:
         if len(set(kinds)) > 1:
             raise UnsupportedFormatError(f"state {name!r} of {self.label} is {' in one snapshot and '.join(kinds)} in the other")
         if exact_times and any(_can_have_nanos(*side, options) for side in ((self.old, old), (self.new, new))):
-            options = replace(options, nanos="string")
+            options = options.with_values(nanos="string")
         if (new or old)[0].is_keyed:
             return KeyedDifference(name, Side(self.old, _keyed(old)), Side(self.new, _keyed(new)), options, full)
         return OperatorDifference(name, _reader(self.old, old, options), _reader(self.new, new, options))

@@ -50,7 +50,7 @@ UNDECODED: Final = pa.schema([*map(HITS.field, range(4)), ("reason", pa.string()
 """The columns of state that is searched as bytes: the state, the reason, and the number of occurrences."""
 _PLACE: Final = [name for name in HITS.names if name != "count"]
 
-_OPTIONS: Final = ReadOptions(nanos="string", row_kind=False)
+_OPTIONS: Final = ReadOptions.of(nanos="string", row_kind=False)
 _SKIPPED: Final = frozenset({DOMAIN, SERVICE, FIRES_AT, LIST_INDEX})
 """Columns that are not content of entries."""
 _FEW: Final = 1000

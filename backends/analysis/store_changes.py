@@ -23,9 +23,9 @@ import numpy as np
 
 from state_processor.backends.analysis.comparison import BytesRead
 from state_processor.backends.analysis.unequal_entries import without_equals
-from state_processor.backends.files.parallel import at_once
-from state_processor.backends.formats.entry_runs import Block, Buffer, Entries
+from state_processor.backends.files.ordered_threads import at_once
 from state_processor.backends.formats.rocksdb_store import Store
+from state_processor.backends.formats.source import Block, Buffer, Entries
 from state_processor.backends.formats.sst.block_kernels import KEY_END, MERGE, TAG_BYTES
 from state_processor.backends.formats.sst.family_scan import FamilyScan
 from state_processor.backends.formats.sst.key_set import KeySet
@@ -33,7 +33,7 @@ from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.formats.sst.merge_kernel import within
 from state_processor.backends.formats.sst.runs import OpenTable, first_key, last_key
 from state_processor.backends.formats.sst.table import Table
-from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.metadata.streams import StateStream
 from state_processor.serializers.locks import process_lock
 
 _READ_AT_ONCE: Final = 256 << 10

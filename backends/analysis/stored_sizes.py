@@ -17,7 +17,7 @@ from state_processor.backends.formats.sst.table import Table
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.state_listing import subtask_label
+from state_processor.backends.read.stored_operator import subtask_label
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.errors import CorruptSnapshotError
 

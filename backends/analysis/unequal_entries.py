@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from state_processor.backends.analysis.entry_bytes import EntryBytes, StateEntries
 from state_processor.backends.analysis.matching import LEFT, NEW, OLD, copied, look_up_equals, new_walk, walk_along
-from state_processor.backends.formats.entry_runs import BoundedRun, Buffer, Entries, EntryRun, FramedRun, Guide, UnframedRun
 from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
 from state_processor.backends.formats.row_layout import LayoutOf
+from state_processor.backends.formats.source import BoundedRun, Buffer, Entries, EntryRun, FramedRun, Guide, UnframedRun
 from state_processor.backends.state.descriptions import MAP
 
 _Bytes = tuple[Buffer, Entries]

@@ -36,7 +36,7 @@ from state_processor.backends.connectors.source_splits import undecoded_elements
 from state_processor.backends.metadata.operator_id import operator_id, uids_of_sink
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants
+from state_processor.backends.read.stored_operator import find_operator, operator_label, state_variants
 from state_processor.backends.state.descriptions import OperatorListDescription
 from state_processor.serializers.doors import checked_choice, spelled
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError

@@ -33,9 +33,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.operator_state import OperatorStateReader, raw_elements
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.read_plan import ReadPlan
-from state_processor.backends.read.state_listing import operator_label, state_variants
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, operator_label, state_variants
 from state_processor.serializers.doors import checked_choice, spelled
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
@@ -48,7 +46,7 @@ from state_processor.serializers.io import DataInput
 
 def _reader(snapshot: Snapshot, operator: OperatorState, name: str) -> OperatorStateReader:
     stored = StoredOperator(snapshot, operator)
-    return OperatorStateReader(stored, stored.states()[name], ReadPlan.of(ReadOptions()))
+    return OperatorStateReader(stored, stored.states()[name], ReadOptions())
 
 
 def list_elements(snapshot: Snapshot, operator: OperatorState, name: str) -> Iterator[tuple[int, Any]]:

@@ -1,4 +1,4 @@
-"""Threads that read the parts of a snapshot: results come in the order of the parts, and memory holds few of them.
+"""Threads that read the parts of a snapshot or wait for storage. Results come in order; memory holds few parts.
 
 Compiled kernels, decompression and requests to storage run without Python's lock, so that threads use all processors. A read has
 threads of its own: they end with it, and a fork does not inherit a pool.
@@ -307,3 +307,25 @@ class _Reading(Generic[_Item, _Result]):
         if not threading.main_thread().is_alive() and (self._caller.daemon or not self._caller.is_alive()):
             self._is_cancelled = True  # Python ends, and waits for this thread
         return not self._is_cancelled and not is_next and self._bytes >= self._most_bytes
+
+
+MOST_REQUESTS: Final = 64
+"""Maximum number of concurrent requests to remote storage."""
+
+
+def at_once(function: Callable[[_Item], _Result], items: Sequence[_Item], most: int = MOST_REQUESTS) -> list[_Result]:
+    """Call a function that waits for storage with each argument, ``most`` calls at a time; return the results in order.
+
+    Threads have the context of the caller. If several calls fail, the error of the first failing argument is raised.
+    """
+    if len(items) < 2:
+        return list(map(function, items))
+    from concurrent.futures import ThreadPoolExecutor  # few snapshots have one file
+
+    with ThreadPoolExecutor(min(most, len(items))) as threads:
+        running = [threads.submit(copy_context().run, function, item) for item in items]
+        try:
+            return [future.result() for future in running]
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise

@@ -16,9 +16,8 @@ from state_processor.backends.formats import framing
 from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.changelog_replay import Pieces, Scope, Value, apply_change
-from state_processor.backends.formats.entry_runs import Block, EntryRun, FramedRun, view
 from state_processor.backends.formats.key_index import SerializedKeys
-from state_processor.backends.formats.source import KeyedStateSource, ScanRequest
+from state_processor.backends.formats.source import Block, EntryRun, FramedRun, KeyedStateSource, ScanRequest, view
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.streams import streams_in_files

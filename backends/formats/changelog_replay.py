@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from state_processor.backends.formats import changelog_log as log
-from state_processor.backends.formats.entry_runs import Block, EntryRun, FramedRun, Section, UnframedRun
 from state_processor.backends.formats.row_layout import suffix_size
+from state_processor.backends.formats.source import Block, EntryRun, FramedRun, Section, UnframedRun
 from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription, MapDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UnsupportedFormatError

@@ -16,12 +16,12 @@ import numpy.typing as npt
 
 from state_processor.backends.files import snappy
 from state_processor.backends.formats import row_layout as layouts
-from state_processor.backends.formats.entry_runs import Buffer, EntryLocator, Section, UnframedRun, view
 from state_processor.backends.formats.key_group_file import KeyGroupBlock, KeyGroupFile, stretches
 from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.row_layout import Field, RowDecoder, RowLayout, size_of
+from state_processor.backends.formats.source import Buffer, EntryLocator, Section, UnframedRun, view
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.metadata.streams import StateStream
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
 from state_processor.serializers.codec import VARIABLE

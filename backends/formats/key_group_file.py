@@ -10,13 +10,12 @@ import pyarrow as pa
 
 from state_processor.backends.files import snappy
 from state_processor.backends.formats import framing
-from state_processor.backends.formats.entry_runs import Block, Buffer, FramedRun, view
 from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.row_layout import framed_layout
 from state_processor.backends.formats.row_shapes import LargeEntry, ListPieces
-from state_processor.backends.formats.source import KeyedStateSource, KeyRange, ScanRequest
+from state_processor.backends.formats.source import Block, Buffer, FramedRun, KeyedStateSource, KeyRange, ScanRequest, view
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata.state_stream import RecentReads, StateStream
+from state_processor.backends.metadata.streams import RecentReads, StateStream
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import KeyedDescription, ListDescription
@@ -50,9 +49,10 @@ class KeyGroupFile(KeyedStateSource):
     def key_group_blocks(self, key_groups: h.KeyGroupRange) -> list[KeyGroupBlock]:
         """Return the non-empty blocks in file order."""
         key_groups_of_file = self.handle.key_groups.intersect(key_groups)
+        first = key_groups_of_file.start - self.handle.key_groups.start
+        offsets = tuple(self.handle.offsets)[first : first + len(key_groups_of_file)]
         blocks = []
-        for key_group in key_groups_of_file:
-            offset = self.handle.offset_of(key_group)
+        for key_group, offset in zip(key_groups_of_file, offsets, strict=True):
             if offset <= 0:
                 continue
             if offset >= self.stream.size:

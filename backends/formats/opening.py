@@ -9,7 +9,7 @@ from state_processor.backends.formats.key_group_file import CanonicalSource
 from state_processor.backends.formats.source import KeyedStateSource, read_keyed_header
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.metadata.streams import StateStream
 from state_processor.backends.state import state_headers
 from state_processor.serializers.errors import UnsupportedFormatError
 

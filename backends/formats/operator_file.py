@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from state_processor.backends.files import snappy
-from state_processor.backends.formats.entry_runs import Buffer, view
+from state_processor.backends.formats.source import Buffer, view
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.metadata.streams import StateStream
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import BroadcastDescription, describe_operator_state
-from state_processor.backends.state.header_cache import read_header
+from state_processor.backends.state.state_headers import read_header
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
 from state_processor.serializers.io import DataInput
 

@@ -12,14 +12,13 @@ from itertools import pairwise
 from typing import Final
 
 from state_processor.backends.formats import row_layout as layouts
-from state_processor.backends.formats.entry_runs import EntryLocator, Section, UnframedRun, view
 from state_processor.backends.formats.field_selection import FieldSelection
 from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.row_layout import Field, RowDecoder, RowLayout, RowPart
-from state_processor.backends.formats.source import KeyedStateSource
+from state_processor.backends.formats.source import EntryLocator, KeyedStateSource, Section, UnframedRun, view
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.metadata.streams import StateStream
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import EVENT_PREFIX, PROCESSING_PREFIX, KeyedDescription
 from state_processor.serializers.base import TypeSerializer, read_versioned_snapshot
@@ -58,7 +57,7 @@ class RawTimers:
 
 def raw_blocks(stream: StateStream, handle: h.KeyGroupsStateHandle, context: str) -> list[RawBlock]:
     """Return the blocks of raw keyed state in the order of the key groups; key groups with the offset -1 are empty."""
-    starts = [(k, handle.offset_of(k)) for k in handle.key_groups if handle.offset_of(k) >= 0]
+    starts = [(k, offset) for k, offset in zip(handle.key_groups, handle.offsets, strict=True) if offset >= 0]
     bounds = sorted({offset for _, offset in starts} | {stream.size})
     following = dict(pairwise(bounds))
     blocks = []

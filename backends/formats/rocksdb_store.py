@@ -22,9 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from state_processor.backends.files.storage_advice import incomplete
-from state_processor.backends.formats.entry_runs import Block, FramedRun
 from state_processor.backends.formats.key_index import SerializedKeys
-from state_processor.backends.formats.source import KeyedStateSource, KeyRange, ScanRequest
+from state_processor.backends.formats.source import Block, FramedRun, KeyedStateSource, KeyRange, ScanRequest
 from state_processor.backends.formats.sst.block_kernels import SIZE
 from state_processor.backends.formats.sst.family_scan import FamilyScan
 from state_processor.backends.formats.sst.key_set import behind
@@ -33,8 +32,7 @@ from state_processor.backends.formats.sst.runs import first_key, last_key
 from state_processor.backends.formats.sst.table import COMPARATOR, Table, unsupported_order
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.state_stream import StateStream
-from state_processor.backends.metadata.streams import stream_identity
+from state_processor.backends.metadata.streams import StateStream, stream_identity
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import KeyedDescription

@@ -21,7 +21,7 @@ import pyarrow as pa
 from state_processor.backends.formats.field_selection import FieldSelection, fields_in
 from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.backends.state.descriptions import KeyedDescription, ListDescription, MapDescription, TimerDescription
-from state_processor.backends.state.header_cache import DESCRIBED, Same
+from state_processor.backends.state.state_headers import DESCRIBED, Same
 from state_processor.serializers.codec import VARIABLE, Codec
 from state_processor.serializers.core.collections import MapStateValue
 from state_processor.serializers.core.templates import SignFlippedLongSerializer
@@ -38,8 +38,8 @@ from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder, Feed, Locate, LocateAmong
 from state_processor.serializers.kernel.decode.program import CONTEXT, DecodeBuilder, DecodeProgram
-from state_processor.serializers.kernel.fallback import log_fallback
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.kernel.outcomes import log_fallback
 from state_processor.serializers.user_registrations import Registrations, current_registrations
 
 KEY_COLUMN: Final = "key"

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.formats.entry_runs import Block, Buffer, EntryLocator, view
 from state_processor.backends.formats.framing import Window
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN, VALUE, RowDecoder, RowLayout
+from state_processor.backends.formats.source import Block, Buffer, EntryLocator, view
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.doors import spelled
@@ -62,7 +62,7 @@ class ListPieces:
     """Decoder of the entries of a state. A large list becomes several rows with a part of its elements each.
 
     ``element``: the serializer of the elements of lists; ``None`` to decode each entry as a whole. ``layout``, ``options`` and
-    ``context``: as for :func:`~state_processor.backends.formats.entry_runs.decode_framed`. ``size``: bytes of a list to
+    ``context``: as for :func:`~state_processor.backends.formats.source.decode_framed`. ``size``: bytes of a list to
     decode at a time.
     """
 

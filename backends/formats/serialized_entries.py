@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from state_processor.backends.formats import row_layout as layouts
-from state_processor.backends.formats.entry_runs import decode_framed
 from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN, Field, RowLayout, RowPart
-from state_processor.backends.formats.source import KeyedStateSource
+from state_processor.backends.formats.source import KeyedStateSource, decode_framed
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.codec import Codec

@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import Final
 
 from state_processor.backends.files.location import Location, refuse_undecodable
+from state_processor.backends.files.recorded_paths import WITHOUT_SNAPSHOTS
 from state_processor.backends.files.storage import Entry, Storage
-from state_processor.backends.metadata.metadata_digest import METADATA_FILE, metadata_content
 from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
-from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, read_metadata
+from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE, CheckpointMetadata, metadata_content, read_metadata
 from state_processor.serializers.errors import CorruptSnapshotError, NotASnapshotError, StateProcessorError
 from state_processor.serializers.foreign_errors import foreign_errors
 from state_processor.serializers.redaction import redacted_repr
@@ -22,10 +22,11 @@ DEPTH: Final = 4
 """Levels below a directory that are searched by default."""
 _CHECKPOINT_NAME: Final = re.compile(r"chk-(\d+)")
 _SAVEPOINT_NAME: Final = re.compile(r"savepoint-([0-9a-f]{6})-[0-9a-f]{12}")
+JOB_DIGITS: Final = 6
+"""Digits of the id of the job in the name of a savepoint."""
 _JOB_ID: Final = re.compile(r"[0-9a-f]{32}")
 POINTER_PREFIX: Final = "completedCheckpoint"
 """Start of the names of files of high availability (Flink: ``HighAvailabilityServicesUtils``, ``ZooKeeperUtils``)."""
-_WITHOUT_SNAPSHOTS: Final = frozenset({"shared", "taskowned", "dstl"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ class _Walk:
             yield _info(self.storage, directory, entries, self.known)
             return
         for entry in entries:
-            if entry.is_directory and entry.name not in _WITHOUT_SNAPSHOTS:
+            if entry.is_directory and entry.name not in WITHOUT_SNAPSHOTS:
                 if depth:
                     yield from self._below(Location.parse(entry.path), depth - 1)
                 else:

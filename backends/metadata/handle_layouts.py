@@ -9,13 +9,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from functools import partial
+from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata.stored_part import MetadataFile, StoredPart
-from state_processor.serializers.io import DataInput, DataOutput, decode_name
-
-_USHORT: Final = struct.Struct(">H")
+from state_processor.backends.metadata.handles import MetadataFile, StoredPart
+from state_processor.serializers.io import INT, LONG, USHORT, DataInput, DataOutput, decode_name
 
 _LARGE: Final = 512
 """Minimum size of inline state that is viewed rather than copied: a copy would double the memory."""
@@ -94,7 +93,7 @@ class HandleInput(DataInput):
     def read_utf(self) -> str:
         """Read Java's modified UTF-8 with a 16-bit length."""
         start = self.position
-        (size,) = self.unpack(_USHORT)
+        (size,) = self.unpack(USHORT)
         raw = self.take(size, "string")
         try:
             return raw.decode("ascii")
@@ -115,11 +114,11 @@ class HandleInput(DataInput):
 
     def read_data(self, title: str) -> bytes:
         """Read bytes preceded by their length."""
-        return self.take(self.unpack(_INT)[0], title)
+        return self.take(self.unpack(INT)[0], title)
 
     def read_inline(self, title: str) -> bytes | memoryview | StoredPart:
         """Read bytes preceded by their length. A large part of a file stays in the file."""
-        (size,) = self.unpack(_INT)
+        (size,) = self.unpack(INT)
         if size < _LARGE or self.file is None:
             return self.content(size, title)
         start = self.position
@@ -135,8 +134,6 @@ class HandleInput(DataInput):
         return h.KeyGroupRange(start, start + count - 1)
 
 
-_INT: Final = struct.Struct(">i")
-_LONG: Final = struct.Struct(">q")
 _TWO_INTS: Final = struct.Struct(">ii")
 _TWO_LONGS: Final = struct.Struct(">qq")
 _INT_LONG: Final = struct.Struct(">iq")
@@ -237,7 +234,7 @@ def _utf(name: str) -> Part:
 
 
 def _long(name: str) -> Part:
-    return Part(name, lambda inp: inp.unpack(_LONG)[0], DataOutput.write_long)
+    return Part(name, lambda inp: inp.unpack(LONG)[0], DataOutput.write_long)
 
 
 def _numbers(layout: struct.Struct, *names: str) -> Part:
@@ -267,7 +264,7 @@ def _several(
     """
 
     def read_all(inp: HandleInput) -> tuple[Any, ...]:
-        elements = [read(inp) for _ in range(inp.read_count(title, min_size))]
+        elements = tuple(map(read, repeat(inp, inp.read_count(title, min_size))))
         return tuple([element for element in elements if element is not None])  # Flink drops null handles of changelogs, too
 
     def write_all(out: DataOutput, elements: tuple[Any, ...]) -> None:
@@ -286,7 +283,7 @@ def _read_stream(inp: HandleInput) -> h.StreamStateHandle:
 
 
 def _read_size(inp: HandleInput) -> int:
-    (size,) = inp.unpack(_LONG)
+    (size,) = inp.unpack(LONG)
     return _checked_size(inp, size) if size < 0 else int(size)
 
 
@@ -339,7 +336,7 @@ def _read_mode(inp: HandleInput) -> int:
 
 
 def _read_sized_store(inp: HandleInput) -> tuple[Any, ...]:
-    (size,) = inp.unpack(_LONG)
+    (size,) = inp.unpack(LONG)
     return *(part.read(inp) for part in _STORE_FILES), size
 
 
@@ -364,7 +361,7 @@ _STATE: Final = Layout(h.OperatorStateMeta, _utf("name"), Part("mode", _read_mod
 _STATES: Final = _several("states", "operator states", 7, _STATE.read, _STATE.write)
 _CHANGE: Final = Layout(
     h.StateChange,
-    Part("key_group", lambda inp: inp.unpack(_INT)[0], DataOutput.write_int),
+    Part("key_group", lambda inp: inp.unpack(INT)[0], DataOutput.write_int),
     Part("data", lambda inp: inp.read_data("state change"), _write_data),
 )
 _KEY_GROUPS: Final = (Part(("key_groups", "offsets"), _read_offsets_of_groups, _write_offsets_of_groups), _STREAM)
@@ -377,7 +374,7 @@ _CHANGELOG: Final = (
 )
 _CHANGE_FILES: Final = (
     _RANGE,
-    _several("streams", "changelog files", 9, lambda inp: (inp.unpack(_LONG)[0], _read_stream(inp)), _write_changed_stream),
+    _several("streams", "changelog files", 9, lambda inp: (inp.unpack(LONG)[0], _read_stream(inp)), _write_changed_stream),
     _numbers(_TWO_LONGS, "size", "checkpointed_size"),
     _utf("handle_id"),
 )

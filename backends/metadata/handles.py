@@ -12,13 +12,51 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias, overload
+from typing import Any, Final, Protocol, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from state_processor.backends.metadata.stored_part import StoredPart
 from state_processor.serializers.redaction import redacted_repr
+
+
+class MetadataFile(Protocol):
+    """File that is read in parts."""
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+
+    def read(self, offset: int, length: int) -> memoryview:
+        """Return exactly ``length`` bytes from ``offset``."""
+
+
+class StoredPart:
+    """A part of a file that behaves like its bytes: it has a length and slices, and ``bytes(part)`` reads all of it.
+
+    ``offset`` and ``size``: position of the part in the file.
+    """
+
+    __slots__ = ("_file", "_offset", "_size")
+
+    __hash__ = None  # type: ignore[assignment]  # like a view of an array
+
+    def __init__(self, file: MetadataFile, offset: int, size: int) -> None:
+        self._file, self._offset, self._size = file, offset, size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, part: slice) -> memoryview:
+        start, stop, _ = part.indices(self._size)
+        return self._file.read(self._offset + start, max(0, stop - start))
+
+    def __bytes__(self) -> bytes:
+        return bytes(self[:])
+
+    def __eq__(self, other: object) -> bool:
+        return self[:] == (other[:] if isinstance(other, StoredPart) else other)
+
 
 NULL: Final = 0
 BYTE_STREAM: Final = 1
@@ -252,12 +290,6 @@ class KeyGroupsStateHandle:
     def state_size(self) -> int:
         """Length of the stream."""
         return self.stream.state_size
-
-    def offset_of(self, key_group: int) -> int:
-        """Return the offset in the stream of a key group of the range."""
-        if key_group not in self.key_groups:
-            raise IndexError(f"key group {key_group} is not in {self.key_groups}")
-        return self.offsets[key_group - self.key_groups.start]
 
 
 @dataclass(frozen=True, slots=True)

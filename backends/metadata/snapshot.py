@@ -1,29 +1,34 @@
-"""Finding and opening a snapshot by the path from the user."""
+"""Finding and opening a snapshot by the path from the user, and naming its operators by the uids from the user."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from state_processor.backends.files.location import Location
-from state_processor.backends.files.relocation import Relocation
+from state_processor.backends.files.recorded_paths import Relocation
 from state_processor.backends.files.storage import ClosedStorage, Storage, StoredFile
-from state_processor.backends.metadata.metadata_digest import (
+from state_processor.backends.metadata.operator_id import operator_id, uids_of_sink
+from state_processor.backends.metadata.snapshot_metadata import (
+    LAYOUTS,
     METADATA_FILE,
+    CheckpointMetadata,
     beginning_digest,
     check_not_replaced,
     content_digest,
+    described_directory,
     metadata_content,
+    read_metadata,
     stored_digest,
     stored_metadata,
 )
-from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, described_directory, read_metadata
-from state_processor.backends.metadata.state_stream import StateStream, open_stream
-from state_processor.backends.metadata.streams import reused_files, stream_identity
+from state_processor.backends.metadata.streams import StateStream, open_stream, reused_files, stream_identity
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import MissingFileError, NotASnapshotError, OptionError, StateProcessorError
 from state_processor.serializers.foreign_errors import foreign_errors
 from state_processor.serializers.redaction import redacted_repr
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
 
     from state_processor.backends.metadata.handles import StreamStateHandle
     from state_processor.backends.sql.plan import CompiledPlan
+
 
 _DEPTH: Final = 3
 _SHOWN: Final = 2
@@ -178,7 +184,7 @@ class Snapshot:
             )
 
     def open(self, handle: StreamStateHandle, context: str = "") -> StateStream:
-        """Open the stream of a handle; see :func:`~state_processor.backends.metadata.state_stream.open_stream`."""
+        """Open the stream of a handle; see :func:`~state_processor.backends.metadata.streams.open_stream`."""
         try:
             stream = open_stream(handle, self.storage, self.relocation, context)
         except MissingFileError:
@@ -229,3 +235,47 @@ def _open_metadata(path: str | os.PathLike[str], storage: Storage) -> StoredFile
         if stored is not None:
             return stored
     return storage.open(locate_metadata(path, storage))
+
+
+_NAMED_UIDS: Final = 5
+
+
+def with_uids(snapshot: Snapshot, uids: Sequence[str]) -> Snapshot:
+    """Give operators the uids with matching hashes. The other uids become ``unmatched_uids`` of the snapshot.
+
+    The uid of a sink also matches the committers of the sink.
+
+    ``snapshot``: the snapshot. Its recorded uids are preserved. ``uids``: the uids that the job may use.
+    """
+    operators = snapshot.metadata.operators
+    uids_by_hash = {operator_id(uid): uid for uid in uids}
+    derived = {operator_id(name): name for uid in uids for name in uids_of_sink(uid)}
+    uids_by_id = {
+        o.operator_id: name for o in operators if (name := uids_by_hash.get(o.operator_id) or derived.get(o.operator_id))
+    }
+    if operators and not uids_by_id:
+        labels = some_of([o.label for o in operators])
+        raise OptionError(
+            f"{spelled('uids')}: expected uids of operators of {snapshot.directory}, found {some_of(uids)}\n"
+            f"The operators are {labels}; pass the uids of the job that wrote the snapshot"
+        )
+    named = tuple(replace(o, uid=o.uid or uids_by_id.get(o.operator_id)) for o in operators)
+    unmatched = tuple(uid for uid in uids if not uids_by_id.keys() & {operator_id(uid), *map(operator_id, uids_of_sink(uid))})
+    return replace(snapshot, metadata=replace(snapshot.metadata, operators=named), unmatched_uids=unmatched)
+
+
+def uids_hint(snapshot: Snapshot) -> str:
+    """Return how to name the operators of a snapshot that records only hashes of uids; empty if operators have uids."""
+    operators = snapshot.metadata.operators
+    if LAYOUTS[snapshot.metadata.version].names or not operators or any(o.uid for o in operators):
+        return ""
+    return (
+        "This snapshot records hashes of uids, as Flink 1.x does. A uid that you name finds its operator. To see uids here, pass "
+        f"the uids of the job by {spelled('uids')}."
+    )
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Return the first names, and the number of the others."""
+    omitted = len(names) - _NAMED_UIDS
+    return ", ".join(map(repr, names[:_NAMED_UIDS])) + (f" and {omitted:,} more" if omitted > 0 else "")

@@ -1,4 +1,4 @@
-"""``_metadata``: the table of contents of a snapshot, versions 2 to 7, read and written byte for byte.
+"""``_metadata``: the table of contents of a snapshot, versions 2 to 7, read and written byte for byte; its digest.
 
 Framing: Flink's ``Checkpoints``; bodies: ``MetadataV2Serializer`` to ``MetadataV7Serializer``. The table :data:`LAYOUTS` lists
 the differences between versions.
@@ -10,8 +10,12 @@ import gc
 import struct
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import repeat
 from typing import Any, Final
 
+from state_processor.backends.files.location import Location
+from state_processor.backends.files.storage import Storage, StoredFile
 from state_processor.backends.metadata import handle_layouts as layouts
 from state_processor.backends.metadata.handle_layouts import HandleInput
 from state_processor.backends.metadata.handles import (
@@ -20,15 +24,15 @@ from state_processor.backends.metadata.handles import (
     InputStateHandle,
     KeyedStateHandle,
     MergedChannelStateHandle,
+    MetadataFile,
     OperatorStateHandle,
     OutputStateHandle,
     StreamStateHandle,
 )
 from state_processor.backends.metadata.properties import NULL_STREAM, CheckpointProperties, decode_properties
-from state_processor.backends.metadata.stored_part import MetadataFile
-from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.errors import MissingFileError, UnsupportedFormatError
 from state_processor.serializers.format_versions import FormatVersions
-from state_processor.serializers.io import DataOutput
+from state_processor.serializers.io import INT, LONG, DataOutput
 
 _PICTURED: Final = 40
 _TEXT: Final = frozenset(b"\t\n\r").union(range(0x20, 0x7F))
@@ -84,10 +88,8 @@ _HEADER: Final = struct.Struct(">iiq")
 _MASTER_HEADER: Final = struct.Struct(">Ii")
 _PARALLELISM: Final = struct.Struct(">ii")
 _LEGACY_PREFIX: Final = struct.Struct(">qi")
-_INT: Final = struct.Struct(">i")
-_LONG: Final = struct.Struct(">q")
 
-_FULLY_FINISHED: Final = _INT.pack(-1)
+_FULLY_FINISHED: Final = INT.pack(-1)
 _NO_PAIR: Final = bytes(8)  # two zeros: neither kind of operator state, or neither direction of channel state
 
 _SMALLEST_MASTER_STATE: Final = 18
@@ -246,9 +248,9 @@ def _check_magic(inp: HandleInput) -> None:
     inp.position = 0
     if not head:
         raise inp.corrupt("the file is empty: writing or copying it was interrupted; use another snapshot, or copy it again", 0)
-    if not head.startswith(_INT.pack(MAGIC)[: len(head)]):
+    if not head.startswith(INT.pack(MAGIC)[: len(head)]):
         description = described_file(head)
-        problem = f"it is {description}" if description else f"it starts with {head[: _INT.size].hex()}, not {MAGIC:08x}"
+        problem = f"it is {description}" if description else f"it starts with {head[: INT.size].hex()}, not {MAGIC:08x}"
         raise inp.corrupt(f"not a _metadata file of Flink: {problem}. Pass the directory of a savepoint or checkpoint", 0)
 
 
@@ -257,19 +259,19 @@ def _read(inp: HandleInput) -> CheckpointMetadata:
     layout = _layout(version, inp.source)
     if checkpoint_id < 0:
         raise inp.corrupt(f"negative checkpoint id {checkpoint_id}", 8)
-    masters = [_read_master_state(inp) for _ in range(inp.read_count("master states", _SMALLEST_MASTER_STATE))]
-    operators = [_read_operator(inp, layout) for _ in range(inp.read_count("operators", _SMALLEST_OPERATOR))]
+    masters = tuple(map(_read_master_state, repeat(inp, inp.read_count("master states", _SMALLEST_MASTER_STATE))))
+    operators = tuple(map(_read_operator, repeat(inp, inp.read_count("operators", _SMALLEST_OPERATOR)), repeat(layout)))
     properties = None
     if layout.properties:
         start = inp.position
         properties = decode_properties(inp.take(inp.remaining, "properties"), inp.source, start)
     if not inp.at_end():
         raise inp.corrupt(f"{inp.remaining} bytes after the last operator")
-    return CheckpointMetadata(version, checkpoint_id, tuple(operators), tuple(masters), properties)
+    return CheckpointMetadata(version, checkpoint_id, operators, masters, properties)
 
 
 def _layout(version: int, source: str) -> MetadataLayout:
-    METADATA.check(version, source, _INT.size)
+    METADATA.check(version, source, INT.size)
     return LAYOUTS[version]
 
 
@@ -278,7 +280,7 @@ def _read_master_state(inp: HandleInput) -> MasterState:
     if magic != MASTER_STATE_MAGIC:
         raise inp.corrupt(f"master state expected, found {magic:08x}", inp.position - _MASTER_HEADER.size)
     start = inp.position
-    (version,) = inp.unpack(_INT)
+    (version,) = inp.unpack(INT)
     state = MasterState(version, inp.read_utf(), inp.read_data("master state"))
     if inp.position - start != size:
         raise inp.corrupt(f"master state of {size} bytes announced, it has {inp.position - start}", start)
@@ -302,7 +304,7 @@ def _read_operator(inp: HandleInput, layout: MetadataLayout) -> OperatorState:
             raise inp.corrupt("a finished operator with coordinator state")
     else:
         count = inp.read_count("subtasks", _SMALLEST_SUBTASK)
-        subtasks = tuple([_read_subtask(inp, layout, parallelism) for _ in range(count)])
+        subtasks = tuple(map(_read_subtask, repeat(inp, count), repeat(layout), repeat(parallelism)))
     return OperatorState(
         operator_id, parallelism, max_parallelism, subtasks, coordinator, name, uid, fully_finished, chain_length
     )
@@ -316,7 +318,7 @@ def _read_coordinator(inp: HandleInput) -> ByteStreamStateHandle | None:
 
 
 def _read_subtask(inp: HandleInput, layout: MetadataLayout, parallelism: int) -> OperatorSubtaskState:
-    (index,) = inp.unpack(_INT)
+    (index,) = inp.unpack(INT)
     lowest = -parallelism if layout.channels else 0
     if not lowest <= index < parallelism:
         raise inp.corrupt(f"subtask {index} of an operator with parallelism {parallelism}", inp.position - 4)
@@ -343,7 +345,7 @@ def _read_subtask(inp: HandleInput, layout: MetadataLayout, parallelism: int) ->
 
 
 def _read_optional_operator_state(inp: HandleInput) -> OperatorStateHandle | None:
-    (present,) = inp.unpack(_INT)
+    (present,) = inp.unpack(INT)
     if not present:
         return None
     handle: OperatorStateHandle | None = layouts.OPERATOR.read(inp) if present == 1 else None
@@ -354,11 +356,11 @@ def _read_optional_operator_state(inp: HandleInput) -> OperatorStateHandle | Non
 
 def _read_channels(inp: HandleInput, kind: layouts.HandleKind, typed: bool) -> tuple[Any, ...]:
     read = kind.read if typed else kind.read_untyped
-    return tuple([read(inp) for _ in range(inp.read_count("channel states", _SMALLEST_CHANNEL))])
+    return tuple(map(read, repeat(inp, inp.read_count("channel states", _SMALLEST_CHANNEL))))
 
 
 def _read_reference(inp: HandleInput) -> int | None:
-    return int(inp.unpack(_LONG)[0]) if inp.read_boolean() else None
+    return int(inp.unpack(LONG)[0]) if inp.read_boolean() else None
 
 
 def write_metadata(metadata: CheckpointMetadata) -> bytes:
@@ -444,4 +446,63 @@ def _inexpressible(problem: bool, feature: str, operator: OperatorState, version
     if problem:
         raise UnsupportedFormatError(
             f"metadata version {version} cannot express {feature} (operator {operator.label}); write a later version"
+        )
+
+
+METADATA_FILE: Final = "_metadata"
+LARGE_METADATA: Final = 64 << 20
+"""A larger local ``_metadata`` is read in parts."""
+_PIECE: Final = 4 << 20
+_BEGINNING: Final = 64 << 10
+
+
+def metadata_content(stored: StoredFile) -> memoryview | StoredFile:
+    """Return the input of :func:`~state_processor.backends.metadata.snapshot_metadata.read_metadata`.
+
+    A large local file consists mostly of inline state; it is read in parts. A remote file is read at once, because each part
+    would be a request.
+    """
+    in_parts = stored.size > LARGE_METADATA and Location.parse(stored.path).is_local
+    return stored if in_parts else stored.read(0, stored.size)
+
+
+def content_digest(data: memoryview | StoredFile) -> str:
+    """Return the digest of the content of ``_metadata``."""
+    if isinstance(data, memoryview):
+        return sha256(data).hexdigest()
+    digest = sha256()
+    for start in range(0, data.size, _PIECE):
+        digest.update(data.read(start, min(_PIECE, data.size - start)))
+    return digest.hexdigest()
+
+
+def beginning_digest(data: memoryview | StoredFile) -> str:
+    """Return the digest of the length and the beginning of ``_metadata``, for checks that many tasks make."""
+    if isinstance(data, memoryview):
+        return sha256(len(data).to_bytes(8) + data[:_BEGINNING]).hexdigest()
+    return sha256(data.size.to_bytes(8) + data.read(0, min(_BEGINNING, data.size))).hexdigest()
+
+
+def stored_metadata(directory: str, storage: Storage) -> StoredFile | None:
+    """Open the ``_metadata`` that a directory has now; ``None`` without one."""
+    return storage.open_if_file(str(Location.parse(directory).joined(METADATA_FILE)))
+
+
+def stored_digest(directory: str, storage: Storage) -> str | None:
+    """Return the digest of the ``_metadata`` that a directory has now; ``None`` without one."""
+    stored = stored_metadata(directory, storage)
+    return None if stored is None else content_digest(metadata_content(stored))
+
+
+def check_not_replaced(storage: Storage, directory: str, beginning: str) -> None:
+    """Raise an error if a directory has another snapshot now: files of the former one are gone.
+
+    ``beginning``: the :func:`beginning_digest` of the former one. A snapshot may miss all its files: for each of them, all of a
+    large ``_metadata`` would be read.
+    """
+    stored = stored_metadata(directory, storage) if beginning else None
+    if stored is not None and beginning_digest(stored) != beginning:
+        raise MissingFileError(
+            f"{directory} was replaced since it was opened: its _metadata has another content, and files of the former snapshot "
+            "are gone. Open it again"
         )

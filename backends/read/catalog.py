@@ -20,13 +20,18 @@ from state_processor.backends.read.catalog_schemas import HANDLES_SCHEMA, OPERAT
 from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR
 from state_processor.backends.read.schema_text import schema_text
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import leaf_keyed_handles, of_one_subtask, subtask_label, surveys
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import (
+    StoredOperator,
+    leaf_keyed_handles,
+    of_one_subtask,
+    subtask_label,
+    surveys,
+)
 from state_processor.backends.sql.kinds import kind_of
 from state_processor.backends.sql.naming import describe, plan_operator
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.state.header_cache import KEPT, Same
 from state_processor.backends.state.python_states import is_python_state, shown_name
+from state_processor.backends.state.state_headers import KEPT, Same
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.unread import UnreadSerializer
 from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError

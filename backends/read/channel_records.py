@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.formats.entry_runs import decode_framed
 from state_processor.backends.formats.framing import ENTRY_FIELDS
 from state_processor.backends.formats.row_layout import Field, RowLayout, RowPart
+from state_processor.backends.formats.source import decode_framed
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.raw_state import INPUT, ChannelState
 from state_processor.serializers.base import TypeSerializer

@@ -14,13 +14,12 @@ from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.read.keyed_reader import KeyedStateReader
-from state_processor.backends.read.keyed_rows import read_state
+from state_processor.backends.read.keyed_reader import KeyedStateReader, read_state
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, key_group_chunks, keys_to_read, wanted_keys
-from state_processor.backends.read.read_plan import PlannedReader, ReadPlan
+from state_processor.backends.read.planned_reader import PlannedReader
+from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.schema_text import with_note
-from state_processor.backends.read.state_listing import naming_state
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, naming_state
 from state_processor.backends.state.column_types import TypeByPath, evolved
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.python_states import blaming_declared_type, shown_name
@@ -39,26 +38,26 @@ class JoinedStatesReader(PlannedReader):
 
     A row has all states of a key. States in a namespace and timers are read by name.
 
-    ``states``: the states by name, as each handle's header registers them. ``plan``: the plan of the read. ``note``: the parts
+    ``states``: the states by name, as each handle's header registers them. ``options``: the read. ``note``: the parts
     that the rows leave out, for the comment of the column ``key``.
     """
 
     def __init__(
-        self, stored: StoredOperator, states: Mapping[str, list[KeyedDescription]], plan: ReadPlan, note: str = ""
+        self, stored: StoredOperator, states: Mapping[str, list[KeyedDescription]], options: ReadOptions, note: str = ""
     ) -> None:
-        super().__init__(stored, plan)
+        super().__init__(stored, options)
         self._note = note
         self._columns = _column_names(states)
-        self._plans = self._plans_of_states()
-        self._readers = {name: KeyedStateReader(stored, variants, self._plans[name]) for name, variants in states.items()}
-        keys, first = plan.options.keys, next(iter(states))
-        self._keys = None if keys is None else keys_to_read(evolved(states[first][0], self._plans[first].types), keys)
+        self._by_state = self._options_of_states()
+        self._readers = {name: KeyedStateReader(stored, variants, self._by_state[name]) for name, variants in states.items()}
+        keys, first = options.keys, next(iter(states))
+        self._keys = None if keys is None else keys_to_read(evolved(states[first][0], self._by_state[first].types), keys)
 
-    def _plans_of_states(self) -> dict[str, ReadPlan]:
-        """Return the plan of each state. A column of the whole read is the value of its state."""
+    def _options_of_states(self) -> dict[str, ReadOptions]:
+        """Return the read of each state. A column of the whole read is the value of its state."""
         types: dict[str, list[TypeByPath]] = {n: [] for n in self._columns}
         by_column = {layouts.KEY: [*types], **{column: [n] for n, column in self._columns.items()}}
-        for path, type_ in self._plan.types.types:
+        for path, type_ in self._options.types.types:
             column = next((c for c in by_column if is_inside(path, c)), None)
             if column is None:
                 raise OptionError(
@@ -68,7 +67,7 @@ class JoinedStatesReader(PlannedReader):
             for name in by_column[column]:
                 own_path = path if column == layouts.KEY else moved(path, column, layouts.VALUE)
                 types[name].append((own_path, type_))
-        whole = replace(self._plan, options=replace(self._plan.options, flatten=False, keys=None))
+        whole = replace(self._options, flatten=False, keys=None)
         return {name: replace(whole, types=whole.types._replace(types=tuple(type_list))) for name, type_list in types.items()}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -78,16 +77,16 @@ class JoinedStatesReader(PlannedReader):
         schemas = {name: reader.described_schema for name, reader in self._readers.items()}
         fields = [with_note(shapes.wider_field([schema.field(layouts.KEY) for schema in schemas.values()]), self._note)]
         fields += [schema.field(layouts.VALUE).with_name(self._columns[n]) for n, schema in schemas.items()]
-        return pa.schema([*fields, *shapes.KEYED_METADATA] if self._plan.options.metadata else fields)
+        return pa.schema([*fields, *shapes.KEYED_METADATA] if self._options.metadata else fields)
 
-    def _selecting(self, state: str) -> ReadPlan:
-        """Return the plan of one state with its part of the selection."""
-        plan, selection = self._plans[state], self._plan.selection
+    def _selecting(self, state: str) -> ReadOptions:
+        """Return the read of one state with its part of the selection."""
+        options, selection = self._by_state[state], self._options.selection
         if selection is None:
-            return plan
+            return options
         chosen = {n: f for n, f in selection.items() if n in (layouts.KEY, KEY_GROUP_COLUMN)}
         column = self._columns[state]
-        return replace(plan, selection=chosen | ({layouts.VALUE: selection[column]} if column in selection else {}))
+        return replace(options, selection=chosen | ({layouts.VALUE: selection[column]} if column in selection else {}))
 
     def splits(self, split_bytes: int = SPLIT_BYTES) -> list[KeyedSplit]:
         """Plan splits, one for each task."""
@@ -97,7 +96,7 @@ class JoinedStatesReader(PlannedReader):
         """Read a few key groups at a time. A key has the same key group in every state."""
         source = split.handle.open(self._stored.snapshot)
         described_states = (state for name in self._readers if (state := source.describe(name)) is not None)
-        states = {state.name: evolved(state, self._plans[state.name].types) for state in described_states}
+        states = {state.name: evolved(state, self._by_state[state.name].types) for state in described_states}
         keys_to_read = None
         if split.keys is not None and states:
             keys_to_read = wanted_keys(next(iter(states.values())), split.keys, self._stored.operator.max_parallelism)
@@ -115,9 +114,9 @@ class JoinedStatesReader(PlannedReader):
     ) -> Iterator[pa.RecordBatch]:
         tables: dict[str, pa.Table] = {}
         for name, state in states.items():
-            plan = self._selecting(name)
-            with naming_state(name, self._stored.operator), blaming_declared_type(name, plan.types.python_type(name)):
-                batches = [b for b in read_state(source, state, plan, key_groups, keys, key_bytes=True) if b.num_rows]
+            options = self._selecting(name)
+            with naming_state(name, self._stored.operator), blaming_declared_type(name, options.types.type_in_python(name)):
+                batches = [b for b in read_state(source, state, options, key_groups, keys, key_bytes=True) if b.num_rows]
             if batches:
                 tables[name] = pa.Table.from_batches(batches).combine_chunks()
         if not tables:
@@ -139,7 +138,7 @@ class JoinedStatesReader(PlannedReader):
                 arrays[column] = pa.nulls(len(unique), column_type)
         if KEY_GROUP_COLUMN in names:
             arrays[KEY_GROUP_COLUMN] = _taken(tables, KEY_GROUP_COLUMN, first, pa.int32())
-        if self._plan.options.metadata:
+        if self._options.metadata:
             arrays[shapes.SUBTASK] = shapes.constant(subtask, len(unique))
             arrays[shapes.LAST_ACCESS] = pa.nulls(len(unique), shapes.TIMESTAMP)
         yield pa.RecordBatch.from_arrays([arrays[f.name] for f in self.schema], schema=self.schema)

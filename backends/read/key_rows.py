@@ -17,11 +17,10 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorSubtaskS
 from state_processor.backends.read.key_lookup import WantedKeys, keys_of
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.keyed_splits import KeyedHandle, KeyedSplit, keyed_handles, plan_splits
+from state_processor.backends.read.planned_reader import plan_read
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.read_plan import plan_read
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, SelectableStateReader, UnionReader, open_state
-from state_processor.backends.read.state_listing import naming_state
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, naming_state
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import KeyedDescription, keyed_variants
 from state_processor.backends.state.python_states import check_known, shown_name, stored_name, type_of_one_state
@@ -81,8 +80,8 @@ class KeyReader:
         self._stored = stored
         self._state = state
         self._options = options
-        if options.python_types:
-            check_known(options.python_types, stored.survey()[0], stored.label)
+        if options.types.python_types:
+            check_known(options.types.python_types, stored.survey()[0], stored.label)
         self._of_key = _of_key(options)
         self._described = self._describe()
         self._owners: RecentResults[int, tuple[int, ...]] = RecentResults(_KEPT_GROUPS)
@@ -135,12 +134,12 @@ class KeyReader:
         variants = owning.states()
         keyed = keyed_variants(variants)
         plain = {name: state_variants for name, state_variants in keyed.items() if not state_variants[0].is_timer}
-        if options.python_type is not None:
+        if options.types.python_type is not None:
             raise type_of_one_state()
-        plan = plan_read(owning, [state_variants[0] for state_variants in plain.values()], options)
+        options = plan_read(owning, [state_variants[0] for state_variants in plain.values()], options)
         readers = {}
         for name, variants_of_state in plain.items():
-            reader = KeyedStateReader(owning, variants_of_state, plan)
+            reader = KeyedStateReader(owning, variants_of_state, options)
             text = self._as_text(reader, partial(_planned, owning, variants_of_state))
             readers[shown_name(name)] = reader, text
         if len(plain) == len(keyed):
@@ -155,7 +154,7 @@ class KeyReader:
         """Return the reader of a state with dates and times as text; ``None`` if no value of the state needs it."""
         if not self._exact_times or not reader.can_have_nanos:
             return None
-        text = opened(replace(self._options, nanos="string"))
+        text = opened(self._options.with_values(nanos="string"))
         assert isinstance(text, KeyedStateReader)
         return text
 
@@ -220,9 +219,9 @@ class _Readers:
 
 def _of_key(options: ReadOptions) -> ReadOptions:
     """Return the options that act on keys and timers. Jobs of Java and Python have the same keys and timers."""
-    names = tuple((path, names) for path, names in options.fields if path == "key")
-    of_key = replace(options, fields=names, python_type=None, python_types=(), unpickle=False)
-    return replace(of_key, ttl=None, as_of=None, expired="hide")
+    names = tuple((path, names) for path, names in options.types.fields if path == "key")
+    types = options.types._replace(fields=names, python_type=None, python_types=(), unpickle=False)
+    return replace(options, types=types, ttl=None, as_of=None, expired="hide")
 
 
 def _owns(subtask: OperatorSubtaskState, key_group: int) -> bool:

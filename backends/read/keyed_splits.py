@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from state_processor.backends.files.parallel import at_once
+from state_processor.backends.files.ordered_threads import at_once
 from state_processor.backends.formats.opening import open_raw_timers, open_source
 from state_processor.backends.formats.source import KeyedStateSource, KeyRange
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
-from state_processor.backends.read.state_listing import operator_label, subtask_label
+from state_processor.backends.read.stored_operator import operator_label, subtask_label
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 

@@ -11,17 +11,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.backends.formats import row_shapes as shapes
-from state_processor.backends.formats.entry_runs import EntryLocator, decode_framed
 from state_processor.backends.formats.field_selection import NOTHING, FieldSelection
 from state_processor.backends.formats.framing import ENTRY_FIELDS
 from state_processor.backends.formats.operator_file import StateBytes, locate, operator_header
 from state_processor.backends.formats.row_layout import KEY, KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, VALUE, Field, RowLayout, RowPart
+from state_processor.backends.formats.source import EntryLocator, decode_framed
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.read.read_plan import PlannedReader, ReadPlan
+from state_processor.backends.read.planned_reader import PlannedReader
+from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.schema_text import with_comments
-from state_processor.backends.read.state_listing import naming_state, subtask_label
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, naming_state, subtask_label
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import (
     BROADCAST,
@@ -60,13 +60,13 @@ def _fields(state: OperatorDescription) -> tuple[Field, ...]:
 class OperatorStateReader(PlannedReader):
     """Reads one operator state of an operator, from all subtasks: ``value``, or ``key`` and ``value`` of broadcast state.
 
-    ``stored``: the operator that has the state. ``states``: the state as each subtask registers it. ``plan``: what the read
+    ``stored``: the operator that has the state. ``states``: the state as each subtask registers it. ``options``: what the read
     gives. Operator state does not have key groups or TTL: these metadata columns are null.
     """
 
-    def __init__(self, stored: StoredOperator, states: Sequence[StateDescription], plan: ReadPlan) -> None:
-        super().__init__(stored, plan)
-        described = [evolved(s, plan.types) for s in states if isinstance(s, OperatorDescription)]
+    def __init__(self, stored: StoredOperator, states: Sequence[StateDescription], options: ReadOptions) -> None:
+        super().__init__(stored, options)
+        described = [evolved(s, options.types) for s in states if isinstance(s, OperatorDescription)]
         self._name = described[0].name
         self._variants = tuple(dict.fromkeys(described))
 
@@ -74,13 +74,13 @@ class OperatorStateReader(PlannedReader):
         return super().__getstate__() | {"_variants": ()}
 
     def _whole_schema(self) -> pa.Schema:
-        options = self._plan.described
+        options = self._options.described
         schemas = []
         for variant in self._variants:
             columns = [(name, serializer.arrow_type(options)) for name, serializer in _columns(variant)]
             schemas.append(with_comments(pa.schema(columns), variant))
         merged = shapes.wider_schema(schemas)
-        return pa.schema([*merged, *shapes.METADATA]) if self._plan.options.metadata else merged
+        return pa.schema([*merged, *shapes.METADATA]) if self._options.metadata else merged
 
     def splits(self, split_bytes: int = 0) -> list[OperatorSplit]:
         """Plan a split per subtask. Broadcast state has one split, since each subtask has a copy."""
@@ -111,7 +111,7 @@ class OperatorStateReader(PlannedReader):
 
     def _decoded(self) -> FieldSelection:
         """Return the columns that are read or, since rows count, as little of the value as there is."""
-        selection = self._plan.selection
+        selection = self._options.selection
         if selection is None:
             return frozenset({KEY, VALUE})
         return {n: f for n, f in selection.items() if n in (KEY, VALUE)} or {VALUE: NOTHING}
@@ -121,7 +121,7 @@ class OperatorStateReader(PlannedReader):
         header = operator_header(self._stored.snapshot, split.handle, split.context)
         meta = header.state(name)
         assert meta is not None  # a split has the states of its handle, and the header registers them
-        state = evolved(describe_operator_state(meta), self._plan.types)
+        state = evolved(describe_operator_state(meta), self._options.types)
         stream = self._stored.snapshot.open(split.handle.stream, split.context)
         context = f"{split.context}, state {name!r}, {stream.describe()}"
         with third_party_errors(context, parts=state.serializers.values()):
@@ -136,14 +136,14 @@ class OperatorStateReader(PlannedReader):
         entries = np.zeros((len(stored.starts), ENTRY_FIELDS), dtype=np.int64)
         entries[:, 0], entries[:, 1] = stored.starts, stored.ends
         layout = RowLayout((RowPart(0, fields),), columns)
-        yield from decode_framed(layout, self._plan.values, context, iter([(stored.buffer, stored.base, entries)]))
+        yield from decode_framed(layout, self._options.values, context, iter([(stored.buffer, stored.base, entries)]))
 
     def _entries(
         self, stored: StateBytes, fields: tuple[Field, ...], columns: FieldSelection, context: str
     ) -> Iterator[pa.RecordBatch]:
         """Read the entries of broadcast state."""
         layout = RowLayout((RowPart(None, fields, (0, 2)),), columns)
-        decoder = layout.decoder(self._plan.values)
+        decoder = layout.decoder(self._options.values)
         for start, end in zip(stored.starts.tolist(), stored.ends.tolist(), strict=True):
             source = DataInput(stored.buffer.data, context, start, end)
             count = source.read_count("broadcast entries", 1)

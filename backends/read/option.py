@@ -6,10 +6,12 @@ command line, the table of the kinds of reads and the documentation follow from 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+Holder = TypeVar("Holder")
 
 
 class Kind(Enum):
@@ -88,9 +90,41 @@ def option(values: Any, doc: str, default: Any = None, *, in_repr: bool = True, 
     return field(default=default, repr=in_repr, metadata=metadata)
 
 
+def part(holder: Callable[[], Any], **options: Any) -> Any:
+    """Return a field of a dataclass for a value of another class, some of whose fields are options.
+
+    ``**options``: what :func:`option` returns for these fields. Their defaults are those of the class.
+    """
+    defaults = holder()
+    declared = {name: replace(o.metadata[_DECLARATION], default=getattr(defaults, name)) for name, o in options.items()}
+    return field(default_factory=holder, metadata={_PART: declared})
+
+
 def declarations(holder: type) -> Mapping[str, Declaration]:
-    """Return the options that a dataclass declares, by the names of their fields."""
-    return {f.name: f.metadata[_DECLARATION] for f in fields(holder) if _DECLARATION in f.metadata}
+    """Return the options that a dataclass and its parts declare, by the names of their fields."""
+    declared: dict[str, Declaration] = {}
+    for f in fields(holder):
+        declared |= {f.name: f.metadata[_DECLARATION]} if _DECLARATION in f.metadata else f.metadata.get(_PART, {})
+    return declared
+
+
+def option_values(holder: Any) -> dict[str, Any]:
+    """Return the values of the options that an object and its parts have."""
+    values: dict[str, Any] = {}
+    for f in fields(holder):
+        value, names = getattr(holder, f.name), f.metadata.get(_PART, ())
+        values |= {f.name: value} if _DECLARATION in f.metadata else {name: getattr(value, name) for name in names}
+    return values
+
+
+def of_options(holder: type[Holder], values: Mapping[str, Any]) -> Holder:
+    """Return an object with the values of its options, and of the options of its parts."""
+    arguments = dict(values)
+    for f in fields(holder):  # type: ignore[arg-type]
+        if names := f.metadata.get(_PART):  # a part may have the name of one of its options
+            arguments[f.name] = f.default_factory(**{name: arguments.pop(name) for name in names if name in arguments})  # type: ignore[operator]
+    return holder(**arguments)
 
 
 _DECLARATION: Final = "declaration"
+_PART: Final = "options of the part"

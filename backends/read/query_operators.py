@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from logging import getLogger
 from typing import Final
 
-from state_processor.backends.metadata.given_uids import some_of
 from state_processor.backends.metadata.operator_id import operator_id
-from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot import Snapshot, some_of
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.state_listing import of_one_subtask, surveys
+from state_processor.backends.read.stored_operator import of_one_subtask, surveys
 from state_processor.backends.sql.kinds import kind_of
 from state_processor.backends.sql.naming import names_from_plan
 from state_processor.backends.sql.nodes import PlanNode, PlanOperator

@@ -18,9 +18,9 @@ from state_processor.backends.formats.opening import open_raw_timers
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
-from state_processor.backends.read.read_plan import PlannedReader, ReadPlan
-from state_processor.backends.read.state_listing import subtask_label
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.planned_reader import PlannedReader
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.stored_operator import StoredOperator, subtask_label
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError, OptionError
 from state_processor.serializers.format_versions import FormatVersions
@@ -211,12 +211,12 @@ class RawSplit:
 class RawStateReader(PlannedReader):
     """Reads raw state, as rows of ``subtask``, ``key_group`` or ``partition``, and ``value`` (the bytes).
 
-    ``stored``: the operator that has the state. ``kind``: ``RAW_KEYED`` or ``RAW_OPERATOR``. ``plan``: the plan of the read: raw
+    ``stored``: the operator that has the state. ``kind``: ``RAW_KEYED`` or ``RAW_OPERATOR``. ``options``: the read: raw
     state has columns, and its values are bytes.
     """
 
-    def __init__(self, stored: StoredOperator, kind: str, plan: ReadPlan) -> None:
-        super().__init__(stored, plan)
+    def __init__(self, stored: StoredOperator, kind: str, options: ReadOptions) -> None:
+        super().__init__(stored, options)
         self._kind = kind
         if not self.splits():
             raise NotFoundError(f"{stored.label} has no {kind} state")

@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from state_processor.backends.read.option import DIFFERENCES, KEYED, NAMED, OPERATOR, PYTHON, ROWS, VALUES, Kind, option
-from state_processor.backends.state.column_types import TypeByPath, Undescribed
-from state_processor.backends.state.python_states import PythonType, Unpickled
-from state_processor.serializers.decode_options import BATCH_MEMORY, Nanos
+from state_processor.backends.read.option import (
+    DIFFERENCES,
+    KEYED,
+    NAMED,
+    OPERATOR,
+    PYTHON,
+    ROWS,
+    VALUES,
+    Kind,
+    of_options,
+    option,
+    part,
+)
+from state_processor.backends.state.column_types import ColumnTypes, Undescribed
+from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
+from state_processor.serializers.decode_options import DecodeOptions, Nanos
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from state_processor.backends.formats.field_selection import Selection
+    from state_processor.backends.state.column_types import DeclaredNames
+
 Expired = Literal["hide", "only", "include"]
 """The values to read, if a time-to-live is given."""
+
+_ENTRY_PER_MAP_KEY: Final = ("canonical", "rocksdb", "forst")
+"""Backends whose entries of maps have one key of the map each."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Options of a read: its rows, columns and values.
+    """A read: its rows, columns and values. The reader of each layout interprets it.
 
-    Durations are in milliseconds, and points in time in milliseconds of the epoch.
+    ``values``: how values are represented. ``types``: the types and names that states are read in. Durations are in milliseconds,
+    and points in time in milliseconds of the epoch.
     """
 
     flatten: bool = option(
@@ -54,21 +75,29 @@ class ReadOptions:
         "collected.",
         on=NAMED | {Kind.WHOLE, Kind.TIMERS},
     )
-    nanos: Nanos = option(
-        Nanos,
-        "Nanoseconds that microseconds can't hold are an error, are cut off, or are read as text with all digits. With `check` "
-        "the first value with such nanoseconds is an error; with `error` types that declare nanoseconds (`TIMESTAMP(9)` of Flink "
-        "SQL, `timestamp-nanos` of Avro) are refused before a value is read, too.",
-        "check",
-        operand="HOW",
-        on=VALUES,
-    )
-    row_kind: bool = option(
-        "boolean",
-        "Gives `Row` and `RowData` a first field `row_kind`.",
-        False,
-        operand="",
-        on=VALUES - {Kind.COUNTS},
+    values: DecodeOptions = part(
+        DecodeOptions,
+        nanos=option(
+            Nanos,
+            "Nanoseconds that microseconds can't hold are an error, are cut off, or are read as text with all digits. With "
+            "`check` the first value with such nanoseconds is an error; with `error` types that declare nanoseconds "
+            "(`TIMESTAMP(9)` of Flink SQL, `timestamp-nanos` of Avro) are refused before a value is read, too.",
+            operand="HOW",
+            on=VALUES,
+        ),
+        row_kind=option(
+            "boolean",
+            "Gives `Row` and `RowData` a first field `row_kind`.",
+            operand="",
+            on=VALUES - {Kind.COUNTS},
+        ),
+        batch_memory=option(
+            "size",
+            "Memory that one batch may take while it is decoded. A row that needs more is refused: a damaged or hostile snapshot "
+            "can describe values of any size.",
+            operand="SIZE",
+            on=VALUES,
+        ),
     )
     ttl: int | None = option(
         "duration",
@@ -93,63 +122,56 @@ class ReadOptions:
         on=KEYED,
         needs=("ttl",),
     )
-    types: tuple[TypeByPath, ...] = option(
-        "types",
-        "Types of collections that Kryo wrote, which snapshots do not record, by path: the column, then names of fields, "
-        "`element` of lists, `key` and `value` of maps. Such a part is an array or a map, and JSON text otherwise.",
-        (),
-        operand="PATH=TYPE",
-        on=NAMED | OPERATOR | {Kind.WHOLE},
+    types: ColumnTypes = part(
+        ColumnTypes,
+        types=option(
+            "types",
+            "Types of collections that Kryo wrote, which snapshots do not record, by path: the column, then names of fields, "
+            "`element` of lists, `key` and `value` of maps. Such a part is an array or a map, and JSON text otherwise.",
+            operand="PATH=TYPE",
+            on=NAMED | OPERATOR | {Kind.WHOLE},
+        ),
+        python_type=option(
+            "python_type",
+            "Type that a PyFlink job declares for the state, which snapshots do not record: values are decoded, and value, "
+            "reducing and aggregating state have one row per key. A list state is `ListState(Types.LONG())`, as text "
+            "`ListState<LONG>`; a map state and broadcast state `Types.MAP(…)`.",
+            operand="TYPE",
+            on=PYTHON,
+        ),
+        python_types=option(
+            "python_types",
+            "The same for several states, by name in the job.",
+            operand="STATE=TYPE",
+            on=PYTHON | {Kind.WHOLE, Kind.DIFF},
+        ),
+        unpickle=option(
+            "unpickled",
+            "Loads the pickles in states of PyFlink, which runs code that is in them: only for snapshots that only people whom "
+            "you trust could have written. Values are JSON text or, with a type of `Types`, values of this type. Not an option "
+            "of the data source.",
+            on=PYTHON | {Kind.WHOLE},
+            needs=("python_type", "python_types"),
+            code_only=True,
+        ),
+        fields=option(
+            "fields",
+            "Names of the fields of rows of Flink SQL, by `key`, the name of the state, or state and column where several "
+            "columns are rows (`data-state.map_key`). They take precedence over names from `plan`.",
+            operand="STATE=NAMES",
+            on=VALUES - DIFFERENCES,
+        ),
+        undescribed=option(
+            Undescribed,
+            "Values of a POJO's subclass that the snapshot does not describe are an error, or are read as `_class` and `_bytes` "
+            "if the format records their length (values and map values of canonical savepoints and RocksDB). Decoding is slower.",
+            operand="HOW",
+            on=VALUES - {Kind.TIMERS},
+        ),
     )
-    python_type: PythonType | None = option(
-        "python_type",
-        "Type that a PyFlink job declares for the state, which snapshots do not record: values are decoded, and value, "
-        "reducing and aggregating state have one row per key. A list state is `ListState(Types.LONG())`, as text "
-        "`ListState<LONG>`; a map state and broadcast state `Types.MAP(…)`.",
-        operand="TYPE",
-        on=PYTHON,
-    )
-    python_types: tuple[tuple[str, PythonType], ...] = option(
-        "python_types",
-        "The same for several states, by name in the job.",
-        (),
-        operand="STATE=TYPE",
-        on=PYTHON | {Kind.WHOLE, Kind.DIFF},
-    )
-    unpickle: Unpickled = option(
-        "unpickled",
-        "Loads the pickles in states of PyFlink, which runs code that is in them: only for snapshots that only people whom you "
-        "trust could have written. Values are JSON text or, with a type of `Types`, values of this type. Not an option of the "
-        "data source.",
-        False,
-        on=PYTHON | {Kind.WHOLE},
-        needs=("python_type", "python_types"),
-        code_only=True,
-    )
-    fields: tuple[tuple[str, tuple[str, ...]], ...] = option(
-        "fields",
-        "Names of the fields of rows of Flink SQL, by `key`, the name of the state, or state and column where several columns "
-        "are rows (`data-state.map_key`). They take precedence over names from `plan`.",
-        (),
-        operand="STATE=NAMES",
-        on=VALUES - DIFFERENCES,
-    )
-    undescribed: Undescribed = option(
-        Undescribed,
-        "Values of a POJO's subclass that the snapshot does not describe are an error, or are read as `_class` and `_bytes` if "
-        "the format records their length (values and map values of canonical savepoints and RocksDB). Decoding is slower.",
-        "error",
-        operand="HOW",
-        on=VALUES - {Kind.TIMERS},
-    )
-    batch_memory: int = option(
-        "size",
-        "Memory that one batch may take while it is decoded. A row that needs more is refused: a damaged or hostile snapshot can "
-        "describe values of any size.",
-        BATCH_MEMORY,
-        operand="SIZE",
-        on=VALUES,
-    )
+
+    # the columns to read, and the fields in them; ``None`` for all. ``columns`` are columns of the whole read.
+    selection: Selection | None = None
 
     @property
     def newest_expired(self) -> int | None:
@@ -158,6 +180,49 @@ class ReadOptions:
             return None
         return (self.as_of - self.ttl) * 1000
 
+    @classmethod
+    def of(cls, **options: Any) -> ReadOptions:
+        """Return the options with values by keyword argument."""
+        return of_options(cls, options)
+
+    def with_values(self, **options: Any) -> ReadOptions:
+        """Return the options with another representation of values; see ``DecodeOptions``."""
+        return replace(self, values=replace(self.values, **options))
+
+    def of_states(self, names: Iterable[tuple[str, DeclaredNames]] = (), time_zone: str = "UTC") -> ReadOptions:
+        """Return the options with what states of a snapshot add. Times of last access are decoded only if rows need them.
+
+        ``names``: names for the fields of rows, by state. ``time_zone``: the zone of the job's JVM, for values of ``java.sql``.
+        """
+        with_times = self.metadata or self.ttl is not None
+        types = self.types._replace(names=tuple(names), time_zone=time_zone)
+        return replace(self, values=replace(self.values, ttl=with_times), types=types)
+
+    @property
+    def described(self) -> DecodeOptions:
+        """The representation of values, for types of columns with descriptions."""
+        return replace(self.values, describe="for_reading")
+
+    def for_tasks(self) -> ReadOptions:
+        """Return the options without the keys. Each split has the keys in it."""
+        return replace(self, keys=None)
+
+    def has_row_per_entry(self, state: KeyedDescription, backend: str) -> bool:
+        """Return whether each entry of a state in files of a backend is a row, whatever its bytes are."""
+        if self.expired == "only" or (state.has_ttl and (self.newest_expired is not None or state.kind == MAP)):
+            return False
+        if state.kind == LIST:
+            return not self.flatten
+        # an entry of the heap is a whole map, and a changelog may begin with files of the heap
+        return state.kind != MAP or (self.flatten and backend in _ENTRY_PER_MAP_KEY)
+
+    def finished(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return the rows of one split as the read gives them. An option that acts on the rows of any state acts here.
+
+        ``batches``: the rows of the split, in the columns of the reader; some batches may be empty.
+        """
+        return filter(attrgetter("num_rows"), batches)  # unlike a loop, it does not keep a batch while the next one is decoded
+
     def __post_init__(self) -> None:
         if self.ttl is not None and self.ttl <= 0:
             raise OptionError(f"{spelled('ttl')} of {self.ttl} ms: expected a positive duration")
@@ -165,7 +230,7 @@ class ReadOptions:
             raise OptionError(f"{spelled('ttl')} needs {spelled('as_of', 'now')}, or another point in time")
         if self.expired == "only" and self.ttl is None:
             raise OptionError(f"{spelled('expired', 'only')} needs {spelled('ttl')} and {spelled('as_of')}")
-        if self.unpickle is not False and self.python_type is None and not self.python_types:
+        if self.types.unpickle is not False and self.types.python_type is None and not self.types.python_types:
             raise OptionError(
                 f"unpickle: name the states with pickles by {spelled('python_type', 'PICKLED_BYTE_ARRAY')}, or by "
                 f"{spelled('python_types')}"

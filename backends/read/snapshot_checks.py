@@ -19,8 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from state_processor.backends.files.location import Location
-from state_processor.backends.files.ordered_threads import PART_BYTES, chosen_threads, in_order, read_all, threads_for
-from state_processor.backends.files.parallel import at_once
+from state_processor.backends.files.ordered_threads import PART_BYTES, at_once, chosen_threads, in_order, read_all, threads_for
 from state_processor.backends.formats.heap import HeapSource
 from state_processor.backends.formats.opening import open_source
 from state_processor.backends.formats.operator_file import operator_header
@@ -34,8 +33,7 @@ from state_processor.backends.metadata.streams import StreamInFile, streams_in_f
 from state_processor.backends.read.keyed_splits import check_key_groups, key_group_chunks
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import leaf_keyed_handles, operator_label, subtask_label
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, leaf_keyed_handles, operator_label, subtask_label
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
@@ -96,7 +94,7 @@ def _streams(snapshot: Snapshot) -> Iterator[tuple[str, StreamInFile]]:
 
 
 _FILES_AT_ONCE: Final = 8
-_OPTIONS: Final = ReadOptions(nanos="string", row_kind=True, metadata=True)
+_OPTIONS: Final = ReadOptions.of(nanos="string", row_kind=True, metadata=True)
 
 
 @dataclass

@@ -16,9 +16,9 @@ from state_processor.backends.read.joined_states import JoinedStatesReader
 from state_processor.backends.read.keyed_reader import KeyedStateReader, with_text_namespace
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.option import NAMED, OPERATOR, Kind
+from state_processor.backends.read.planned_reader import plan_read
 from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR, RawStateReader
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.read_plan import ReadPlan, plan_read
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import (
     BROADCAST,
@@ -32,7 +32,7 @@ from state_processor.backends.state.descriptions import (
     keyed_variants,
 )
 from state_processor.backends.state.python_states import shown_name, stored_name, type_of_one_state
-from state_processor.serializers.column_type import plain_schema
+from state_processor.serializers.decode_options import plain_schema
 from state_processor.serializers.doors import read_with, spelled
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.locks import cached_property
@@ -69,7 +69,7 @@ class SelectableStateReader(StateReader, Protocol):
 
     @property
     def described_schema(self) -> pa.Schema:
-        """The columns that a read gives, with what their types declare (:mod:`~state_processor.serializers.column_type`)."""
+        """The columns that a read gives, with what their types declare (:mod:`~state_processor.serializers.decode_options`)."""
 
     def select(self, selection: Selection) -> SelectableStateReader:
         """Return a reader of some of the columns, and of some fields in them."""
@@ -151,14 +151,14 @@ class StatesToRead:
     def _open_whole(self, options: ReadOptions) -> SelectableStateReader:
         """Open the reader of all columns."""
         if self.raw:
-            return RawStateReader(self.stored, self.raw, ReadPlan.of(options))
-        plan = plan_read(self.stored, [variants_of_state[0] for variants_of_state in self.variants.values()], options)
+            return RawStateReader(self.stored, self.raw, options.of_states())
+        options = plan_read(self.stored, [variants_of_state[0] for variants_of_state in self.variants.values()], options)
         if self.state is not None and self.kind in OPERATOR:
-            return OperatorStateReader(self.stored, self.variants[self.state], plan)
+            return OperatorStateReader(self.stored, self.variants[self.state], options)
         keyed = keyed_variants(self.variants)
         if self.kind is Kind.WHOLE:
-            return JoinedStatesReader(self.stored, keyed, plan, self.note)
-        readers = [KeyedStateReader(self.stored, variants_of_state, plan) for variants_of_state in keyed.values()]
+            return JoinedStatesReader(self.stored, keyed, options, self.note)
+        readers = [KeyedStateReader(self.stored, variants_of_state, options) for variants_of_state in keyed.values()]
         return UnionReader(readers) if self.state is None else readers[0]
 
 
@@ -173,7 +173,7 @@ def open_state(
     ``options``: shape and content.
     """
     options = options or ReadOptions()
-    if options.python_type is not None and state is None:
+    if options.types.python_type is not None and state is None:
         raise type_of_one_state()
     return StatesToRead.find(stored, state, kind).open(options)
 

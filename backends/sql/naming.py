@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from state_processor.backends.metadata.given_uids import some_of
-from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot import Snapshot, some_of
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.sql.fields import PlanFields, distinct_names
 from state_processor.backends.sql.nodes import PlanOperator

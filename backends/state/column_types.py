@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, StateDescription
-from state_processor.backends.state.header_cache import DESCRIBED, Same
 from state_processor.backends.state.python_states import PythonType, Unpickled, shown_name, with_python_type
+from state_processor.backends.state.state_headers import DESCRIBED, Same
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.compatibility import Verdict
@@ -44,22 +44,22 @@ Undescribed = Literal["error", "bytes"]
 
 
 class ColumnTypes(NamedTuple):
-    """Types that replace the written types of a state.
-
-    ``python`` maps names of states of PyFlink jobs to types; an empty name is for any state. ``unpickled`` selects whether their
-    pickles are loaded. ``names`` maps states to the names of rows. ``time_zone`` is the zone of the job's JVM.
-    """
+    """Types that replace the written types of a state."""
 
     types: tuple[TypeByPath, ...] = ()
+    python_type: PythonType | None = None  # of any state of a PyFlink job
+    python_types: tuple[tuple[str, PythonType], ...] = ()  # of states of PyFlink jobs, by name
+    unpickle: Unpickled = False  # whether their pickles are loaded
+    fields: tuple[tuple[str, tuple[str, ...]], ...] = ()  # names of the fields of rows that the user gives
     undescribed: Undescribed = "error"
-    python: tuple[tuple[str, PythonType], ...] = ()
-    unpickled: Unpickled = False
-    names: tuple[tuple[str, DeclaredNames], ...] = ()
-    time_zone: str = "UTC"
+    names: tuple[tuple[str, DeclaredNames], ...] = ()  # names of rows by state: those of the user and of the query's plan
+    time_zone: str = "UTC"  # of the job's JVM
 
-    def python_type(self, state: str) -> PythonType | None:
+    def type_in_python(self, state: str) -> PythonType | None:
         """Return the given type of a state of a PyFlink job."""
-        return next((type_ for name, type_ in self.python if shown_name(name) in ("", shown_name(state))), None)
+        if self.python_type is not None:
+            return self.python_type
+        return next((type_ for name, type_ in self.python_types if shown_name(name) in ("", shown_name(state))), None)
 
 
 AS_WRITTEN: Final = ColumnTypes()
@@ -85,9 +85,9 @@ def _evolved(pair: Same) -> Any:
     from state_processor.serializers.core.sql_times import in_time_zone
 
     state, column_types = pair.objects
-    python = column_types.python_type(state.name)
+    python = column_types.type_in_python(state.name)
     if python is not None:
-        state = with_python_type(state, python, column_types.unpickled)
+        state = with_python_type(state, python, column_types.unpickle)
     state = with_names(state, dict(column_types.names).get(state.name, {}))
     columns = [(column, type_.restore()) for column, type_ in column_types.types if isinstance(type_, PortableType)]
     for column, role, wanted_type in by_role(state, columns):

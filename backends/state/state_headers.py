@@ -1,13 +1,14 @@
-"""Headers of state files: the registered states and their serializers.
+"""Headers of state files: the registered states and their serializers. Equal headers are read once.
 
 Flink: ``KeyedBackendSerializationProxy``, ``OperatorBackendSerializationProxy``, ``StateMetaInfoSnapshot``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final, TypeVar
 
 from state_processor.backends.state.header_parts import (
     BACKEND_TYPES,
@@ -31,10 +32,11 @@ from state_processor.backends.state.header_parts import VALUE as VALUE
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.unread import UnreadSnapshot
-from state_processor.serializers.errors import CorruptSnapshotError, ForeignCodeError, UnknownSerializerError
+from state_processor.serializers.errors import CorruptSnapshotError, ForeignCodeError, StateProcessorError, UnknownSerializerError
 from state_processor.serializers.foreign_errors import message_of, qualified_name, third_party_errors
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.user_registrations import Registrations, current_registrations
 
 KEYED_VERSION: Final = 6
 """Version of keyed headers; every Flink since 1.7 writes it."""
@@ -226,3 +228,50 @@ def _write_states(states: tuple[StateMetaInfo, ...], target: DataOutput) -> None
     target.write_short(len(states))
     for state in states:
         state.write(target)
+
+
+KEPT: Final = 32
+"""Number of headers in the cache, and of results about them."""
+
+DESCRIBED: Final = 256
+"""Number of states of these headers in each cache of something about a state."""
+
+Header = TypeVar("Header", KeyedHeader, OperatorHeader)
+
+
+def read_header(read: Callable[[DataInput], Header], data: bytes | memoryview, context: str, flink_major: int) -> Header:
+    """Read a header, or return the header that was read from the same bytes before.
+
+    ``read``: function that reads the header. ``data``: the start of the file, with at least the header. ``context``: the file,
+    for messages. ``flink_major``: the major version of the Flink that wrote it.
+    """
+    header = _header_of(read, bytes(data), flink_major, current_registrations())
+    return header or read(DataInput(data, context, flink_major=flink_major))
+
+
+@lru_cache(maxsize=KEPT)
+def _header_of(read: Callable[[DataInput], Header], data: bytes, flink_major: int, registrations: Registrations) -> Header | None:
+    """Return a header that is read without a problem; ``None`` otherwise: then a message has to name the file.
+
+    The result depends on ``registrations``.
+    """
+    try:
+        header = read(DataInput(data, "", flink_major=flink_major))
+    except StateProcessorError:
+        return None
+    return None if any(isinstance(snapshot, UnreadSnapshot) for snapshot in header.snapshots) else header
+
+
+class Same:
+    """The key of a cache, equal to keys with the same objects. Objects may be unhashable; the key keeps them alive."""
+
+    __slots__ = ("objects",)
+
+    def __init__(self, *objects: Any) -> None:
+        self.objects = objects
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(id, self.objects)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and [*map(id, self.objects)] == [*map(id, other.objects)]

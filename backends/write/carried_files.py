@@ -26,8 +26,7 @@ from state_processor.backends.formats.sst.manifest import Manifest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import write_metadata
-from state_processor.backends.metadata.state_stream import StateStream
-from state_processor.backends.metadata.streams import StreamInFile, streams_in_files, with_streams
+from state_processor.backends.metadata.streams import StateStream, StreamInFile, streams_in_files, with_streams
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.errors import WriteError
 

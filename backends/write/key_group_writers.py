@@ -18,10 +18,10 @@ import pyarrow as pa
 from state_processor.backends.files.changes import BufferedSink
 from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats.entry_framing import entry_table
-from state_processor.backends.formats.entry_runs import decode_framed
 from state_processor.backends.formats.framing import END_OF_KEY_GROUP, LAST_OF_STATE
 from state_processor.backends.formats.raw_timers import MAGIC, TIMESTAMP_BYTES, VERSION
 from state_processor.backends.formats.serialized_entries import LOSSLESS, with_serialized_values
+from state_processor.backends.formats.source import decode_framed
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import (

@@ -25,7 +25,7 @@ from state_processor.backends.formats.sst.key_set import behind
 from state_processor.backends.formats.sst.manifest import DEFAULT_FAMILY, Family, Manifest, TableFile, write_manifest
 from state_processor.backends.formats.sst.table import Table
 from state_processor.backends.formats.sst.table_builder import COMPARATOR, Entries, TableBuilder, tag
-from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.metadata.streams import StateStream
 from state_processor.backends.write.sorted_entries import first_of_keys, order_of_keys
 from state_processor.serializers.errors import ScratchSpaceError
 

@@ -23,14 +23,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.files.parallel import at_once
+from state_processor.backends.files.ordered_threads import at_once
 from state_processor.backends.formats.entry_framing import frame_entries
-from state_processor.backends.formats.entry_runs import BoundedRun, EntryRun, FramedRun, UnframedRun, decode_framed
 from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.backends.formats.operator_file import operator_header
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.formats.serialized_entries import ENTRY_COLUMNS, LOSSLESS, decode_bytes, with_serialized_values
-from state_processor.backends.formats.source import KeyedStateSource
+from state_processor.backends.formats.source import BoundedRun, EntryRun, FramedRun, KeyedStateSource, UnframedRun, decode_framed
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorSubtaskState

@@ -28,8 +28,7 @@ from uuid import uuid4
 from state_processor.backends.files.changes import FileSink, make_directory, move_file, remove_file
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Entry, Storage, StoredFile
-from state_processor.backends.metadata.metadata_digest import METADATA_FILE
-from state_processor.backends.metadata.snapshot_metadata import read_metadata
+from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE, read_metadata
 from state_processor.backends.write.writing_process import NO_PROCESS, identity_of, is_gone, this_process
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import MissingFileError, OptionError, StateProcessorError, WriteError

@@ -14,7 +14,7 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
-from state_processor.backends.files.parallel import at_once
+from state_processor.backends.files.ordered_threads import at_once
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.formats import entry_framing as framing
 from state_processor.backends.formats.rocksdb_store import Store

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.serializers.column_type import optional_field
 from state_processor.serializers.core.pojo_entries import PojoField
-from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.decode_options import DecodeOptions, optional_field
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.conversion import match_fields
 from state_processor.serializers.late import pc

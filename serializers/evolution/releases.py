@@ -1,6 +1,6 @@
 """Releases of Flink that read serializer snapshots: a release needs each class, its version, and the layout of its values.
 
-The table of versions (:mod:`~state_processor.serializers.snapshot_versions`) has the first release of each version. Classes that
+The table of versions (:mod:`~state_processor.serializers.format_versions`) has the first release of each version. Classes that
 Flink has dropped are in :mod:`~state_processor.serializers.evolution.migration`.
 """
 

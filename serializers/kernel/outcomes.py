@@ -1,8 +1,9 @@
-"""Outcomes of a kernel run: the numbers that end a run, and the messages of errors."""
+"""Outcomes of a kernel run: the numbers that end a run, messages of errors, and the log of types that Python handles instead."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from logging import getLogger
 from typing import Final
 
 from state_processor.serializers.doors import spelled
@@ -81,3 +82,20 @@ def decoding_problem(outcome: int, column: str = "") -> str:
     if way_out is None:
         return _DECODING[outcome]
     return f"column {column!r}: " * bool(column) + _DECODING[outcome] + way_out()
+
+
+_LOG: Final = getLogger("state_processor")
+_LOGGED: Final[set[tuple[str, str]]] = set()
+"""Actions and types that this process has logged."""
+
+
+def log_fallback(action: str, type_: object, column: str = "") -> None:
+    """Log that Python handles values of a type, once per process, action and type.
+
+    ``action``: ``decoded``, ``encoded`` or ``hashed``. ``type_``: the serializer, or its name. ``column``: the first column with
+    the type, if known.
+    """
+    if (action, str(type_)) not in _LOGGED:
+        _LOGGED.add((action, str(type_)))
+        place = f" in column {column}" if column else ""
+        _LOG.warning("values of type %s%s are %s one by one in Python, not by the kernel", type_, place, action)

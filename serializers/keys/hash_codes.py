@@ -24,8 +24,8 @@ from state_processor.serializers.kernel.encode.conversion import conform
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kernel.encode.loop import BEGIN, END
 from state_processor.serializers.kernel.encode.text import code_point, utf8_size
-from state_processor.serializers.kernel.fallback import log_fallback
 from state_processor.serializers.kernel.memory import load_i32
+from state_processor.serializers.kernel.outcomes import log_fallback
 from state_processor.serializers.kernel.signatures import boolean, int32, int64, read, uint8, written
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.late import pc

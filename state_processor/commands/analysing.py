@@ -29,9 +29,9 @@ from state_processor.commands.state_rows_cli import DISPLAY
 from state_processor.commands.terminal import say
 from state_processor.display.showing import SIZES, with_operator
 from state_processor.display.text_tables import size_text
-from state_processor.options.effects import check_given
 from state_processor.options.flags import flag_values
 from state_processor.options.groups import CountSnapshotOptions, DiffSnapshotOptions
+from state_processor.options.option import check_given
 from state_processor.read.sizes import SizesBy
 from state_processor.serializers.errors import OptionError
 from state_processor.types.answers import Answer

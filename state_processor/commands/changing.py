@@ -40,7 +40,7 @@ from state_processor.commands.row_formats import FORMATS, format_of, named_forma
 from state_processor.commands.terminal import say
 from state_processor.display.showing import filled
 from state_processor.options.flags import flag_values
-from state_processor.options.table import KEYWORD_OPTIONS
+from state_processor.options.keywords import KEYWORD_OPTIONS
 from state_processor.read.read_types import read_type
 from state_processor.serializers.errors import InvalidRowError, MissingFileError, NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier

@@ -15,9 +15,9 @@ from state_processor.commands.row_formats import FORMATS, format_of, named_forma
 from state_processor.commands.state_rows_cli import COLUMNS, DISPLAY, KIND, WHERE, state_batches
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.effects import check_given
 from state_processor.options.flags import flag_values
 from state_processor.options.groups import SnapshotOptions
+from state_processor.options.option import check_given
 from state_processor.serializers.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier
 

@@ -13,7 +13,7 @@ from state_processor.applications.jobs.matching import match_operators
 from state_processor.applications.jobs.opening import signature_of
 from state_processor.applications.jobs.plan_compiler import plan_from_sql
 from state_processor.applications.jobs.report_files import junit_report, sarif_report
-from state_processor.backends.metadata.metadata_digest import METADATA_FILE
+from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
 from state_processor.backends.read.option import Kind
 from state_processor.commands.command import (
     JSON_LINES,

@@ -14,8 +14,8 @@ from state_processor.commands.command import DIRECTORY, PRINTING, argument, comm
 from state_processor.commands.printing import UNBOUNDED, print_json, print_table, time_text, with_sizes
 from state_processor.commands.terminal import complain, say
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.effects import check_given
 from state_processor.options.flags import flag_values
+from state_processor.options.option import check_given
 from state_processor.read.snapshots import FINDING, checked, discovered, recovering, snapshots_table, unsearched_text
 
 _UNKNOWN: Final = "unknown"

@@ -11,8 +11,8 @@ from state_processor.commands.command import SNAPSHOT, argument, command, flags,
 from state_processor.commands.new_files import check_new, new_file
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.effects import check_given
 from state_processor.options.flags import flag_values
+from state_processor.options.option import check_given
 
 
 @command(

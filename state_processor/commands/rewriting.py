@@ -31,7 +31,7 @@ from state_processor.commands.command import (
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_values
-from state_processor.options.table import SCRATCH
+from state_processor.options.keywords import SCRATCH
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.json_text import parse_json
 from state_processor.types.identifier import OperatorIdentifier

@@ -18,7 +18,7 @@ from state_processor.commands.printing import print_json, print_table
 from state_processor.commands.row_formats import FORMATS, write_rows
 from state_processor.commands.terminal import complain, say
 from state_processor.options.flags import flag_values
-from state_processor.options.table import KEYWORD_OPTIONS
+from state_processor.options.keywords import KEYWORD_OPTIONS
 from state_processor.serializers.decode_options import Nanos
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from state_processor import arrow
 from state_processor.commands.command import argument, flag
 from state_processor.options.flags import flag_values
-from state_processor.options.table import STATE_KIND
+from state_processor.options.keywords import STATE_KIND
 from state_processor.read.scans import StateRequest
 from state_processor.types.identifier import OperatorIdentifier
 

@@ -9,8 +9,8 @@ from state_processor.backends.read.option import Kind
 from state_processor.commands.command import OPERATOR, argument, command, flags, pairs, repeated, required_operator, switch
 from state_processor.commands.printing import print_json
 from state_processor.commands.terminal import say
-from state_processor.options.effects import check_given
 from state_processor.options.flags import flag_values
+from state_processor.options.option import check_given
 
 _INTERVAL = "10s"
 

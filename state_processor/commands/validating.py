@@ -9,11 +9,11 @@ from typing import Final
 from uuid import uuid4
 
 from state_processor.applications.report.restoring import Restoring, files_elsewhere, previewed_migration, restored_by
-from state_processor.backends.files.claimed_savepoint import BUG
 from state_processor.backends.files.location import Location
+from state_processor.backends.files.recorded_paths import BUG
 from state_processor.backends.files.storage import Storage
-from state_processor.backends.metadata.metadata_digest import METADATA_FILE
 from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
 from state_processor.backends.read.catalog import states
 from state_processor.backends.read.option import Kind
 from state_processor.backends.read.snapshot_checks import FileCheck, StructureCheck, ValueCheck, check_files

@@ -152,7 +152,7 @@ SNAPSHOT_OPTIONS: Final = options_of(SnapshotAccess)
 
 def _named(snapshot: Snapshot, uids: tuple[str, ...]) -> Snapshot:
     """Return the snapshot with the uids of its operators. The log names the uids that match no operator."""
-    from state_processor.backends.metadata.given_uids import some_of, with_uids
+    from state_processor.backends.metadata.snapshot import some_of, with_uids
 
     named = with_uids(snapshot, uids)
     if named.unmatched_uids:

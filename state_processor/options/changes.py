@@ -79,7 +79,7 @@ class ChangesOptions:
             path,
             operator,
             values["state"],
-            ReadOptions(**values_of(READ_OPTIONS, values)),
+            ReadOptions.of(**values_of(READ_OPTIONS, values)),
             SnapshotAccess(**values_of(SNAPSHOT_OPTIONS, values)),
             values.get("split_size"),
             **values_of(_OF_STREAM, values),

@@ -9,8 +9,7 @@ from typing import Final, Literal
 from state_processor.backends.read.option import option
 from state_processor.backends.state.python_states import PythonType
 from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
-from state_processor.options.effects import check_given
-from state_processor.options.option import UID, UID_HASH, options_of, values_of
+from state_processor.options.option import UID, UID_HASH, check_given, options_of, values_of
 from state_processor.options.source import SAVEPOINT_FORMAT, named_operator
 from state_processor.options.text import parse_options, required_path
 from state_processor.serializers.doors import Door, entered, spelled

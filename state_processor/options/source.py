@@ -81,14 +81,15 @@ class SourceOptions:
         return cls(
             path,
             named_operator(values),
-            ReadOptions(**values_of(READ_OPTIONS, values)),
+            ReadOptions.of(**values_of(READ_OPTIONS, values)),
             SnapshotAccess(**values_of(SNAPSHOT_OPTIONS, values)),
             frozenset(values),
             **values_of(SOURCE_OPTIONS.values(), values),
         )
 
 
-READ_OPTIONS: Final = options_of(ReadOptions)
+READ_OPTIONS: Final = tuple(sorted(options_of(ReadOptions), key=lambda o: o.argument == "batch_memory"))
+"""Options of reading state. The limit comes last."""
 SOURCE_OPTIONS: Final = {o.argument: o for o in options_of(SourceOptions)}
 _OF_STATE: Final = (UID, UID_HASH, SOURCE_OPTIONS["state"], SOURCE_OPTIONS["kind"])
 _OF_TASKS: Final = (SOURCE_OPTIONS["split_size"], SOURCE_OPTIONS["pushdown"])

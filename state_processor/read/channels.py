@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from state_processor.backends.read.channel_records import ChannelRecords
 from state_processor.backends.read.raw_state import channel_table, wanted_channels
-from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.read.stored_operator import find_operator
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import OpeningOptions
 from state_processor.options.keywords import takes_options

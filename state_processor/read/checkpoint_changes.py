@@ -22,8 +22,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import StateReader
-from state_processor.backends.read.state_listing import surveys
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, surveys
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import shown_name
 from state_processor.read.checkpoint_series import Checkpoint

@@ -12,17 +12,15 @@ from typing import Any, Final
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.checkpoint_order import Doubt, Mark, in_order
-from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo, find_snapshots
-from state_processor.backends.metadata.metadata_digest import stored_digest
+from state_processor.backends.metadata.discovery import DEPTH, JOB_DIGITS, SnapshotInfo, find_snapshots
 from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import stored_digest
 from state_processor.backends.metadata.streams import recorded_files
 from state_processor.backends.read.snapshot_checks import check_files
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.errors import MissingFileError, NotFoundError, StateProcessorError, UnsupportedFormatError
 
 _LOG: Final = getLogger("state_processor")
-_JOB_DIGITS: Final = 6
-"""Digits of the id of the job in the name of a savepoint."""
 _ATTEMPTS: Final = 5
 """Looks at a directory whose checkpoints Flink removes before they are opened."""
 
@@ -214,7 +212,7 @@ class CheckpointSeries:
 
 
 def _job(info: SnapshotInfo) -> str:
-    return info.job_id[:_JOB_DIGITS] if info.job_id else str(Location.parse(info.path).parent)
+    return info.job_id[:JOB_DIGITS] if info.job_id else str(Location.parse(info.path).parent)
 
 
 def _jobs_in_order(jobs: list[list[Checkpoint]]) -> list[Checkpoint]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.state_listing import operator_label, state_variants
+from state_processor.backends.read.stored_operator import operator_label, state_variants
 from state_processor.backends.state.descriptions import MapDescription, StateDescription
 from state_processor.backends.state.python_states import shown_name, stored_name
 from state_processor.serializers.base import TypeSerializer

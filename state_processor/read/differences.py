@@ -20,8 +20,7 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read import catalog
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.schema_text import with_note
-from state_processor.backends.read.state_listing import surveys
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, surveys
 from state_processor.backends.sql.naming import state_names
 from state_processor.backends.state.column_types import with_names
 from state_processor.backends.state.descriptions import StateDescription
@@ -201,7 +200,7 @@ def open_differences(
     checked = check_arguments({n: v for n, v in options.items() if n in DiffOptions.__annotations__})
     old, new = map(access.open, paths)
     operator = None if uid is None else OperatorIdentifier.of(uid)
-    read = ReadOptions(**values_of(READ_OPTIONS, checked))
+    read = ReadOptions.of(**values_of(READ_OPTIONS, checked))
     return list(state_differences(old, new, operator, state, read, full, exact_times="nanos" not in checked))
 
 
@@ -260,7 +259,7 @@ def state_differences(
             state_name = None if unread.name is None else shown_name(unread.name)
             reader = NoComparison(str(unread.error))
             yield StateDifference(uid, uid_hash, state_name, unread.kind, None, None, reader, *sides, renamed_from, notes)
-    check_known(options.python_types, stored, "these operators")
+    check_known(options.types.python_types, stored, "these operators")
 
 
 def _type(stored: StoredOperator | None, variants: list[StateDescription]) -> str | None:

@@ -13,7 +13,7 @@ from state_processor.backends.analysis.needles import Needle
 from state_processor.backends.analysis.state_search import HITS, UNDECODED, StateSearch, merged
 from state_processor.backends.files.location import refuse_undecodable
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.read.state_listing import survey
+from state_processor.backends.read.stored_operator import survey
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.display.progress import progress
 from state_processor.display.text_tables import render_records

@@ -14,10 +14,9 @@ import pyarrow as pa
 
 from state_processor.backends.analysis.stored_sizes import StoredSizes, stored_as
 from state_processor.backends.files.location import Location
-from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo
-from state_processor.backends.metadata.metadata_digest import METADATA_FILE
+from state_processor.backends.metadata.discovery import DEPTH, JOB_DIGITS, SnapshotInfo
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE, OperatorState
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
@@ -50,8 +49,6 @@ KEY_GROUP_HISTORY_SCHEMA: Final = pa.schema(
 )
 HOUR: Final = 3600
 _SERIES: Final = ("operator_uid_hash", "state_name", "stored_as")
-_JOB_DIGITS: Final = 6
-"""The digits of a job's id in the name of a savepoint."""
 
 
 @takes_options
@@ -204,7 +201,7 @@ def series_of(table: pa.Table, columns: Iterable[str] = ()) -> npt.NDArray[np.in
     same time, each has its own series.
     """
     codes = [_codes(table.column(name)) for name in (*_SERIES, *columns)]
-    jobs = _codes(pc.utf8_slice_codeunits(table.column("job_id"), 0, _JOB_DIGITS))
+    jobs = _codes(pc.utf8_slice_codeunits(table.column("job_id"), 0, JOB_DIGITS))
     together = _at_the_same_time(codes[0], jobs, _micros(table))
     codes.append(np.where(together[codes[0]] if len(together) else False, jobs, 0))
     series = np.zeros(table.num_rows, dtype=np.int64)

@@ -16,11 +16,9 @@ from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import stored_name
 from state_processor.display.text_tables import render_records, text_of
-from state_processor.options.effects import check_effects, check_time_to_live
-from state_processor.options.keywords import check_arguments
-from state_processor.options.option import values_of
+from state_processor.options.keywords import EFFECTIVE_OPTIONS, check_arguments
+from state_processor.options.option import check_effects, check_time_to_live, values_of
 from state_processor.options.source import READ_OPTIONS
-from state_processor.options.table import EFFECTIVE_OPTIONS
 from state_processor.serializers.kryo.classes import log_undescribed, undescribed_classes
 from state_processor.types.identifier import OperatorIdentifier
 
@@ -112,7 +110,7 @@ class KeyLookUp:
         check_effects(arguments, Kind.LOOKUP, EFFECTIVE_OPTIONS, stored.label)
         if "ttl" in arguments:
             _check_time_to_live(stored, state, arguments)
-        read = ReadOptions(**values_of(READ_OPTIONS, arguments))
+        read = ReadOptions.of(**values_of(READ_OPTIONS, arguments))
         self._operator = operator
         self._reader = KeyReader(stored, state, replace(read, flatten=False), exact_times="nanos" not in arguments)
         log_undescribed(undescribed_classes(*(tuple(s.serializers.values()) for s in _states(stored, state))))

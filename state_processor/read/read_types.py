@@ -18,7 +18,6 @@ import pyarrow as pa
 from state_processor.backends.formats.row_layout import KEY, NAMESPACE, VALUE
 from state_processor.backends.formats.row_shapes import WINDOW
 from state_processor.backends.read.option import Kind
-from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_access import StatesToRead
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.column_types import AS_WRITTEN, ColumnTypes
@@ -134,7 +133,7 @@ def with_read_types(schema: pa.Schema, states: StatesToRead, column_types: Colum
         if isinstance(state, KeyedDescription) and KEY not in types:
             key = state.key.content if isinstance(state.key, PythonKeySerializer) else state.key
             types[KEY] = ReadType(key, left_out=left_out)
-        python = column_types.python_type(name)
+        python = column_types.type_in_python(name)
         byte_arrays = python is None and is_python_state(name)
         typed = state if python is None else _of_job(state, python)
         if states.kind is not Kind.WHOLE:
@@ -147,9 +146,9 @@ def with_read_types(schema: pa.Schema, states: StatesToRead, column_types: Colum
 
 def typed_schema(scan: StateScan) -> pa.Schema:
     """Return the columns of a scan with their types, unless the scan converts the state to other types."""
-    if scan.source.read.types:
+    if scan.source.read.types.types:
         return scan.schema
-    return with_read_types(scan.schema, scan.states, ReadPlan.of(scan.source.read).types)
+    return with_read_types(scan.schema, scan.states, scan.source.read.types)
 
 
 def with_metadata_of(schema: pa.Schema, typed: pa.Schema) -> pa.Schema:

@@ -14,9 +14,11 @@ from types import CodeType
 from typing import Any, Final
 
 import state_processor
+from state_processor.backends.read.option import option_values
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
-from state_processor.options.option import Option, options_of
+from state_processor.options.option import Option
+from state_processor.options.source import READ_OPTIONS
 from state_processor.options.task_registrations import import_serializers
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.doors import spelled
@@ -48,7 +50,7 @@ def row_shape(read: ReadOptions, access: SnapshotAccess) -> dict[str, str]:
     """
     import_serializers(access.serializers)
     shape = {_VERSION: state_processor.__version__}
-    for holder, options in ((read, options_of(ReadOptions)), (access, SNAPSHOT_OPTIONS)):
+    for holder, options in ((read, READ_OPTIONS), (access, SNAPSHOT_OPTIONS)):
         shape |= {o.argument: _short(value) for o, value in _set_values(holder, options)}
     packages = sorted(f"{e.value} {e.dist.version if e.dist else ''}" for e in entry_points(group=ENTRY_POINT_GROUP))
     registered = [(f.name, getattr(user_registrations(), f.name)) for f in fields(user_registrations())]
@@ -88,8 +90,9 @@ def _said(shape: RowShape, name: str) -> str:
 
 def _set_values(holder: Any, options: Iterable[Option]) -> Iterator[tuple[Option, Any]]:
     """Yield the options that shape rows and do not have their default."""
+    values = option_values(holder)
     for option in options:
-        value = getattr(holder, option.argument)
+        value = values[option.argument]
         is_default = value == option.default or (option.argument == "time_zone" and value == _UTC)
         if option.argument not in NOT_OF_ROWS and not is_default:
             yield option, value

@@ -13,8 +13,7 @@ import pyarrow as pa
 from state_processor.backends.analysis.entry_sizes import ENTRIES, PLACES, SIZE, KeyedSizes, largest
 from state_processor.backends.files.ordered_threads import in_order, parts_for, threads_for
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.read.state_listing import find_operator, operator_label
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, find_operator, operator_label
 from state_processor.display.progress import progress
 from state_processor.serializers.doors import checked_choice, spelled
 from state_processor.serializers.errors import NotFoundError, OptionError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from state_processor.options.effects import check_given
 from state_processor.options.groups import KeyedStateOptions, LookupOptions
 from state_processor.options.keywords import takes_options
+from state_processor.options.option import check_given
 from state_processor.serializers.redaction import redacted
 from state_processor.types.identifier import OperatorIdentifier
 
@@ -174,7 +174,7 @@ class SnapshotReader:
         return check_compatibility(self._snapshot, self._operator(uid), state, new_type, schema_evolution=schema_evolution)
 
     def _operator(self, uid: str | OperatorIdentifier) -> OperatorState:
-        from state_processor.backends.read.state_listing import find_operator
+        from state_processor.backends.read.stored_operator import find_operator
 
         self._snapshot.check_plan()
         identifier = OperatorIdentifier.of(uid)

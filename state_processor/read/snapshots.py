@@ -14,9 +14,9 @@ from state_processor.backends.metadata.checkpoint_order import find_pointers, re
 from state_processor.backends.metadata.discovery import DEPTH, Discovery, SnapshotInfo, find_snapshots
 from state_processor.backends.read.snapshot_checks import check_files
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.effects import check_given
 from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
+from state_processor.options.option import check_given
 from state_processor.options.values import COUNT
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import StateProcessorError

@@ -25,8 +25,7 @@ from pyspark.sql.types import StructType
 
 from state_processor.backends.read.schema_text import schema_text
 from state_processor.options.changes import CHANGES_FORMAT, EARLIEST, LATEST, SNAPSHOT, ChangesOptions
-from state_processor.options.keywords import documents
-from state_processor.options.table import READING_CHANGES
+from state_processor.options.keywords import READING_CHANGES, documents
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.read.checkpoint_changes import ChangedState, Step, StepReader, stream_schema
 from state_processor.read.checkpoint_series import Checkpoint, CheckpointSeries

@@ -16,9 +16,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from pyspark.sql.types import StructField, StructType
 
 from state_processor.backends.read.catalog_schemas import SCHEMAS
-from state_processor.options.keywords import documents
+from state_processor.options.keywords import READING, READING_METADATA, WRITING, documents
 from state_processor.options.source import METADATA_FORMAT, SAVEPOINT_FORMAT, SourceOptions
-from state_processor.options.table import READING, READING_METADATA, WRITING
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.options.text import is_of_table
 from state_processor.serializers.errors import OptionError
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from state_processor.backends.read.state_access import SelectableStateReader
     from state_processor.backends.read.stored_operator import StoredOperator
     from state_processor.options.access import SnapshotAccess
-    from state_processor.read.sources import KnownStates, ProjectedReader
+    from state_processor.read.scans import KnownStates, ProjectedReader
 
 KEY: Final = "key"
 
@@ -120,7 +119,7 @@ class FlinkSavepointDataSource(SnapshotDataSource):
     def schema(self) -> StructType:
         """Return the columns of the state, as the snapshot describes them."""
         from state_processor.backends.read.state_access import StatesToRead
-        from state_processor.read.sources import find_reader, known_states, open_operator
+        from state_processor.read.scans import find_reader, known_states, open_operator
 
         options, _ = self._parsed(SAVEPOINT_FORMAT)
         stored = open_operator(options)
@@ -203,7 +202,7 @@ class SavepointStateReader(DataSourceReader):
     @cached_property
     def _opened(self) -> tuple[StoredOperator, SelectableStateReader]:
         from state_processor.backends.read.state_access import StatesToRead
-        from state_processor.read.sources import find_reader, open_operator
+        from state_processor.read.scans import find_reader, open_operator
 
         self._serializers.enter()
         stored = open_operator(self._options, self._known)
@@ -216,7 +215,7 @@ class SavepointStateReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:  # type: ignore[override]
         """Return parts of similar size; small ones share a task."""
         from state_processor.backends.read.stored_operator import snapshot_for_tasks
-        from state_processor.read.sources import ProjectedReader, splits_of
+        from state_processor.read.scans import ProjectedReader, splits_of
 
         stored, reader_of_states = self._opened
         reader, snapshot = (
@@ -255,7 +254,7 @@ class KeyFilteringStateReader(SavepointStateReader):
         return filters
 
     def _has_plain_key(self) -> bool:
-        from state_processor.read.sources import takes_keys
+        from state_processor.read.scans import takes_keys
 
         schema, asked = self._reader.schema, arrow_schema_of(self._schema)
         return (

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from state_processor.backends.files.location import is_within
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.read.stored_operator import find_operator
 from state_processor.backends.state.key_groups import check_parallelism
 from state_processor.backends.write.assembly import (
     WIDEST_VERSION,
@@ -25,7 +25,7 @@ from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, Keyed
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.writing_process import exit_on_sigterm
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.table import SCRATCH
+from state_processor.options.keywords import SCRATCH
 from state_processor.options.task_registrations import TaskSerializers, import_serializers
 from state_processor.options.values import BOOLEAN, COUNT
 from state_processor.serializers.doors import Door, code_or_text, entered, spelled

@@ -10,7 +10,7 @@ from typing import Any
 
 import cramjam
 
-from state_processor.backends.files.relocation import Relocation
+from state_processor.backends.files.recorded_paths import Relocation
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -185,7 +185,7 @@ def read_batches(
     found: OperatorState, state: str | None = None, kind: str | None = None, *, in_task: bool = True, **options: Any
 ) -> list[Any]:
     """All record batches of a state, read as tasks do, by a reader and splits that were pickled, or in this process."""
-    reader = open_state(StoredOperator(snapshot(found), found), state, kind, ReadOptions(**options))
+    reader = open_state(StoredOperator(snapshot(found), found), state, kind, ReadOptions.of(**options))
     splits, reading = reader.splits(), reader
     if in_task:
         splits, reading = (pickle.loads(pickle.dumps(part)) for part in (splits, reader))
@@ -201,7 +201,7 @@ def read_rows(found: OperatorState, state: str | None = None, kind: str | None =
 
 def columns(found: OperatorState, state: str | None = None, kind: str | None = None, **options: Any) -> dict[str, str]:
     """Name and Arrow type of each column."""
-    schema = open_state(StoredOperator(snapshot(found), found), state, kind, ReadOptions(**options)).schema
+    schema = open_state(StoredOperator(snapshot(found), found), state, kind, ReadOptions.of(**options)).schema
     return {field.name: str(field.type) for field in schema}
 
 

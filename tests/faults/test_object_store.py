@@ -18,7 +18,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 import state_processor as sp
-from state_processor.backends.files import open_files
+from state_processor.backends.files import storage
 from tests.faults.truth import COMPLETE, NOTHING, check_complete, check_second_write, content, names, visible
 from tests.faults.writes import Write
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
@@ -175,7 +175,7 @@ def test_a_store_that_is_slow(store: Store, monkeypatch: pytest.MonkeyPatch) -> 
         return answer()
 
     write = store.write("slow")
-    monkeypatch.setattr(open_files, "_ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(storage, "_ANSWER_SECONDS", 0.5)
     store.change = late
     with pytest.raises(sp.MissingFileError, match=r"the storage has not answered for 0.5 seconds"):
         content(store.url("base"))

@@ -20,7 +20,7 @@ from threading import Event
 import pytest
 
 import state_processor as sp
-from state_processor.backends.files import open_files
+from state_processor.backends.files import storage
 from state_processor.backends.files.scratch import DIRECTORY_VARIABLE
 from tests.backends.open_stores import close_stores
 from tests.faults.storage import Fault, Request, faults, no_fault
@@ -144,7 +144,7 @@ def release(released: Event) -> None:
     ("action", "name"), [("info", "absent"), ("open", "orders-hashmap-canonical"), ("read", "orders-hashmap-canonical")]
 )
 def test_a_storage_that_does_not_answer(programme: Programme, monkeypatch: pytest.MonkeyPatch, action: str, name: str) -> None:
-    monkeypatch.setattr(open_files, "_ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(storage, "_ANSWER_SECONDS", 0.3)
     programme.fault, released = hanging(action)
     with pytest.raises(sp.MissingFileError, match=r"faulty://host/.* the storage has not answered for 0.3 seconds"):
         totals(f"faulty://host/{name}")
@@ -155,7 +155,7 @@ def test_a_storage_that_does_not_answer(programme: Programme, monkeypatch: pytes
 def test_a_write_that_is_not_answered(programme: Programme, monkeypatch: pytest.MonkeyPatch, action: str) -> None:
     write = Write("faulty://host/new", end=20)
     with monkeypatch.context() as patched:
-        patched.setattr(open_files, "_ANSWER_SECONDS", 0.3)
+        patched.setattr(storage, "_ANSWER_SECONDS", 0.3)
         programme.fault, released = hanging(action)
         with pytest.raises(sp.StateProcessorError, match=r"the storage has not answered for 0.3 seconds"):
             write.run()
@@ -216,7 +216,7 @@ def test_metadata_that_appears_late(programme: Programme, monkeypatch: pytest.Mo
     """The write has already failed, but the visible savepoint is complete."""
     write = Write("faulty://host/new", end=20)
     with monkeypatch.context() as patched:
-        patched.setattr(open_files, "_ANSWER_SECONDS", 0.5)
+        patched.setattr(storage, "_ANSWER_SECONDS", 0.5)
         programme.fault, released = hanging("move", "_metadata")
         with pytest.raises(sp.WriteError, match="the storage has not answered for"):
             write.run()

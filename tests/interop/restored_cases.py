@@ -15,8 +15,7 @@ import pytest
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import find_operator
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, find_operator
 from tests import corpus
 from tests.interop import flink
 from tests.interop.expectations import repeated
@@ -102,7 +101,7 @@ def _text(value: Any) -> str:
 def differences(savepoint: Path, operators: list[dict[str, Any]]) -> Iterator[str]:
     """What our reader finds in a savepoint that is not expected."""
     snapshot = open_snapshot(savepoint)
-    options = ReadOptions(flatten=False, nanos="string", row_kind=True)
+    options = ReadOptions.of(flatten=False, nanos="string", row_kind=True)
     for operator in operators:
         found = find_operator(snapshot, operator["uid"])
         for state in operator["states"]:

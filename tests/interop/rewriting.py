@@ -25,8 +25,7 @@ from state_processor.backends.read.operator_state import raw_elements
 from state_processor.backends.read.query_operators import with_query
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import Survey, operator_header, survey
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, Survey, operator_header, survey
 from state_processor.backends.sql.naming import state_names
 from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.backends.state.column_types import with_names
@@ -193,7 +192,7 @@ def entry_bytes(directory: Path) -> dict[tuple[str, str], list[tuple[bytes, byte
 
 
 Carried = Callable[[StateDescription], bool]
-_WHOLE = ReadOptions(flatten=False, metadata=True, nanos="string", row_kind=True)
+_WHOLE = ReadOptions.of(flatten=False, metadata=True, nanos="string", row_kind=True)
 
 
 def nothing(_: StateDescription) -> bool:

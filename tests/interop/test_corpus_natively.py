@@ -19,7 +19,7 @@ import pytest
 
 from state_processor.backends.metadata.handles import IncrementalRemoteKeyedStateHandle
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.state_listing import operator_states
+from state_processor.backends.read.stored_operator import operator_states
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.write.assembly import metadata_version
 from state_processor.backends.write.keyed_formats import HeapFormat, KeyedFormat, StoreFormat

@@ -23,8 +23,7 @@ import state_processor as sp
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import find_operator, operator_states
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, find_operator, operator_states
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.write.assembly import metadata_version
 from state_processor.serializers.errors import InvalidRowError
@@ -114,7 +113,7 @@ def write(case: corpus.Case, target: Path, everything: bool = False) -> Path:
 
 def read(snapshot: Snapshot, operator: Any, state: str) -> list[dict[str, Any]]:
     reader = open_state(
-        StoredOperator(snapshot, operator), state, options=ReadOptions(flatten=False, nanos="string", row_kind=True)
+        StoredOperator(snapshot, operator), state, options=ReadOptions.of(flatten=False, nanos="string", row_kind=True)
     )
     return [row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()]
 

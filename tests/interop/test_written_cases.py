@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from state_processor.backends.formats.entry_runs import Block
+from state_processor.backends.formats.source import Block
 from state_processor.backends.metadata.handles import KeyGroupRange
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.keyed_splits import keyed_handles
-from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.read.stored_operator import find_operator
 from tests.interop.restored_cases import Case, Outcome, check_entries, check_going_on, restored
 from tests.interop.selection import asking
 from tests.interop.written_cases import CASES, all_of

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from state_processor.options.table import EFFECTIVE_OPTIONS, PUSHDOWN
+from state_processor.options.keywords import EFFECTIVE_OPTIONS, PUSHDOWN
 from state_processor.serializers.doors import (
     Door,
     changing,

@@ -11,7 +11,7 @@ import pytest
 
 import state_processor as sp
 from state_processor import arrow_reader
-from state_processor.read.sources import ProjectedReader
+from state_processor.read.scans import ProjectedReader
 from state_processor.serializers.decode_options import DecodeOptions
 from tests.state_processor.samples import FIXTURES, ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
 

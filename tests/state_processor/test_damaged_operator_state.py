@@ -9,7 +9,7 @@ import pytest
 
 import state_processor as sp
 from state_processor import cli
-from state_processor.backends.metadata.metadata_digest import METADATA_FILE
+from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
 from tests.state_processor.samples import ORDERS, ORDERS_PATH
 
 REFUSED = "the header of the file does not register this state"

@@ -12,7 +12,7 @@ import pytest
 import state_processor as sp
 from state_processor import ListState, MapState, ReducingState, Types, ValueState
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.read.stored_operator import find_operator
 from state_processor.backends.state import state_headers
 from state_processor.cli import main
 from state_processor.write.plan.source_operator import SourceOperator

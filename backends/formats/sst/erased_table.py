@@ -34,7 +34,7 @@ from state_processor.backends.formats.sst.table import (
     Bound,
     Table,
 )
-from state_processor.backends.formats.sst.table_output import TableOutput
+from state_processor.backends.formats.sst.table_builder import TableOutput
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.late import cramjam
 

@@ -14,7 +14,7 @@ from state_processor.backends.formats.sst.block_format import TRAILER, Bytes, Nu
 from state_processor.backends.formats.sst.block_kernels import OFFSET, SIZE, TAG_BYTES
 from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.formats.sst.table import BlockList, Bound, Table
-from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.metadata.streams import StateStream
 from state_processor.serializers.errors import CorruptSnapshotError
 
 OpenTable = Callable[[TableFile], Table]

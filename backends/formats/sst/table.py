@@ -17,7 +17,7 @@ from state_processor.backends.formats.sst.block_format import CHECKSUMS, TRAILER
 from state_processor.backends.formats.sst.manifest import END_OF_DELETION, MOST_SEQUENCE, TableFile
 from state_processor.backends.formats.sst.merge_kernel import RangeDeletion, fragments
 from state_processor.backends.formats.sst.plain_blocks import block_entries, read_varint
-from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.metadata.streams import StateStream
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 from state_processor.serializers.locks import cached_property
 

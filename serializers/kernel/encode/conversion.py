@@ -15,8 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.serializers.codec import Codec
-from state_processor.serializers.column_type import ColumnType, optional_groups, plain
-from state_processor.serializers.decode_options import WIDEST
+from state_processor.serializers.decode_options import WIDEST, ColumnType, optional_groups, plain
 from state_processor.serializers.doors import Door, current_door
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError, why_unwritable
 from state_processor.serializers.foreign_errors import culprit_of, describe

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.serializers.column_type import SPARK_NAMES, ColumnType
+from state_processor.serializers.decode_options import SPARK_NAMES, ColumnType
 from state_processor.serializers.late import pc
 
 Conversion = Literal["exact", "checked", "refused"]

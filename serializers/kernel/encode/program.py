@@ -15,8 +15,8 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.kernel.builder import Program, ProgramBuilder
 from state_processor.serializers.kernel.columns import Column, ColumnTree, ColumnValues
 from state_processor.serializers.kernel.encode.distinct_keys import Distinct
-from state_processor.serializers.kernel.fallback import log_fallback
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.kernel.outcomes import log_fallback
 
 if TYPE_CHECKING:
     from state_processor.serializers.core.calendars import JavaZone

@@ -29,8 +29,7 @@ from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import StatesToRead, open_state
-from state_processor.backends.read.state_listing import operator_label, survey
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, operator_label, survey
 from state_processor.backends.state.descriptions import LIST, MAP, OperatorDescription, StateDescription
 from state_processor.backends.state.python_states import is_python_state
 from state_processor.backends.write.keyed_formats import BackendName, FormatName
@@ -142,7 +141,7 @@ def rewritten_tables(before: Snapshot, after: Snapshot) -> Iterator[dict[str, An
 
 Path: TypeAlias = str | PathLike[str]
 
-_OPTIONS: Final = ReadOptions(flatten=False, metadata=True, nanos="string", row_kind=True)
+_OPTIONS: Final = ReadOptions.of(flatten=False, metadata=True, nanos="string", row_kind=True)
 _OF_OPERATOR: Final = replace(_OPTIONS, metadata=False)
 NATIVE: Final = "native"
 _TEXT_OF_KEY: Final = 4

@@ -22,7 +22,7 @@ from state_processor.applications.jobs.signature import JobSignature
 from state_processor.applications.jobs.verdicts import Cause, Outcome
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.discovery import find_snapshots
-from state_processor.backends.metadata.metadata_digest import METADATA_FILE
+from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
 from state_processor.backends.write.keyed_formats import BackendName
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions

@@ -16,7 +16,7 @@ from state_processor.applications.fleet.table import Directories
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.discovery import DEPTH
-from state_processor.backends.metadata.metadata_digest import METADATA_FILE
+from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
 from state_processor.backends.write.keyed_formats import BackendName, FormatName
 from state_processor.display.text_tables import json_value, render_records
 from state_processor.options.access import SnapshotAccess

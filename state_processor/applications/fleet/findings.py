@@ -10,8 +10,7 @@ from typing import Any, Final
 from state_processor.backends.connectors.connector import COMMITTABLE, ROLE
 from state_processor.backends.connectors.kafka import TRANSACTION
 from state_processor.backends.connectors.sink_state import COMMITTER_STATE, read_sink_state, sink_state
-from state_processor.backends.metadata.given_uids import some_of
-from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot import Snapshot, some_of
 from state_processor.backends.metadata.snapshot_metadata import LAYOUTS, OperatorState
 from state_processor.display.text_tables import count_text
 from state_processor.serializers.base import TypeSerializerSnapshot

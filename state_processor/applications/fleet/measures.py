@@ -13,9 +13,8 @@ from state_processor.applications.fleet.grouping import JobSnapshots, jobs_of
 from state_processor.applications.report.restoring import oldest_flink, restoring_releases
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.discovery import SnapshotInfo, find_snapshots
-from state_processor.backends.metadata.given_uids import some_of
-from state_processor.backends.metadata.metadata_digest import METADATA_FILE
-from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot import Snapshot, some_of
+from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
 from state_processor.options.access import SnapshotAccess
 from state_processor.read.snapshots import checked
 from state_processor.serializers.errors import StateProcessorError

@@ -31,7 +31,7 @@ from state_processor.serializers.traversal import walk
 if TYPE_CHECKING:
     from state_processor.applications.jobs.converting import Conversion
 
-_OPTIONS: Final = ReadOptions(nanos="string")
+_OPTIONS: Final = ReadOptions.of(nanos="string")
 _SHOWN: Final = 3
 
 

@@ -18,7 +18,7 @@ from state_processor.backends.formats.opening import open_raw_timers
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.read.keyed_splits import managed_handles
-from state_processor.backends.read.state_listing import Survey, subtask_label, surveys
+from state_processor.backends.read.stored_operator import Survey, subtask_label, surveys
 from state_processor.backends.sql.nodes import PlanOperator
 from state_processor.backends.sql.operators.registry import has_state
 from state_processor.backends.sql.plan import CompiledPlan

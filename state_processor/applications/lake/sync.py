@@ -195,7 +195,7 @@ class TableSync:
         """Check arguments, see :func:`sync`."""
         access = SnapshotAccess.among(options).with_content()
         checked = check_arguments({n: v for n, v in options.items() if n in DiffOptions.__annotations__})
-        read = ReadOptions(**values_of(READ_OPTIONS, checked))
+        read = ReadOptions.of(**values_of(READ_OPTIONS, checked))
         followed = ChangedState(OperatorIdentifier.of(uid), state, read, allow_missing)
         return cls(CheckpointSeries(checkpoints, access), followed, target_of(to, format, to_options or {}))
 

@@ -23,17 +23,14 @@ from state_processor.backends.files.ordered_threads import in_order, parts_for, 
 from state_processor.backends.formats.row_layout import TIMESTAMP
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.metadata.discovery import DEPTH, is_checkpoint_name
-from state_processor.backends.metadata.given_uids import uids_hint
 from state_processor.backends.metadata.handles import KeyGroupRange
-from state_processor.backends.metadata.metadata_digest import METADATA_FILE
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.metadata.snapshot import Snapshot, uids_hint
+from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE, OperatorState
 from state_processor.backends.read import catalog
 from state_processor.backends.read.keyed_reader import DOMAIN
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StateReader, open_state
-from state_processor.backends.read.state_listing import operator_label
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, operator_label
 from state_processor.backends.state.descriptions import TIMERS
 from state_processor.display.progress import progress
 from state_processor.display.time_histogram import TimeHistogram, count_times
@@ -167,7 +164,7 @@ def _of_series(table: pa.Table, snapshot: Snapshot) -> Iterator[bool]:
 
 KEYS: Final = 10
 """Number of the largest keys to show for each operator."""
-_TIMES: Final = ReadOptions(nanos="string", metadata=True)
+_TIMES: Final = ReadOptions.of(nanos="string", metadata=True)
 
 StateRef = tuple[str, str]
 """An operator, and one of its states or the domain of its timers."""

@@ -16,7 +16,7 @@ from state_processor.applications.report.contents import LargestKeys, SnapshotMe
 from state_processor.applications.report.distribution import Distribution, Subtasks
 from state_processor.applications.report.style import STYLE
 from state_processor.backends.analysis.entry_sizes import ENTRIES, SIZE
-from state_processor.backends.metadata.given_uids import some_of
+from state_processor.backends.metadata.snapshot import some_of
 from state_processor.display.html_tables import html_table
 from state_processor.display.text_tables import count_text, size_text, text_of
 from state_processor.serializers.redaction import presentable

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Final
 
-from state_processor.backends.metadata.given_uids import some_of
 from state_processor.backends.metadata.handles import RelativeFileStateHandle
 from state_processor.backends.metadata.properties import NATIVE, SAVEPOINT
-from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot import Snapshot, some_of
 from state_processor.backends.metadata.streams import streams_in_files
 from state_processor.backends.write.assembly import WIDEST_VERSION, oldest_flink_version
 from state_processor.options.access import SnapshotAccess

@@ -21,8 +21,8 @@ from state_processor.backends.files.recorded_paths import recorded_location
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.discovery import is_checkpoint_name
-from state_processor.backends.metadata.metadata_digest import METADATA_FILE
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
+from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
 from state_processor.backends.metadata.streams import StreamInFile, streams_in_files
 from state_processor.serializers.errors import NotASnapshotError, StateProcessorError, WriteError
 from state_processor.serializers.locks import cached_property

@@ -31,8 +31,8 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.checkpoint_order import CheckpointPointer, find_pointers, read_pointer
 from state_processor.backends.metadata.discovery import POINTER_PREFIX, is_checkpoint_name
-from state_processor.backends.metadata.metadata_digest import METADATA_FILE
 from state_processor.backends.metadata.snapshot import locate_metadata
+from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options

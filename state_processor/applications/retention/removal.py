@@ -38,8 +38,8 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.checkpoint_order import CheckpointPointer, Mark, in_order
 from state_processor.backends.metadata.discovery import is_checkpoint_name
-from state_processor.backends.metadata.metadata_digest import METADATA_FILE
 from state_processor.backends.metadata.properties import SAVEPOINT
+from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
 from state_processor.backends.write.staging import is_name_of_write
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import StateProcessorError, WriteError

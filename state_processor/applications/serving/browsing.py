@@ -18,7 +18,7 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read import catalog
 from state_processor.backends.read.schema_text import comments_of, spark_ddl
 from state_processor.backends.read.state_access import TIMER_KIND
-from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.read.stored_operator import find_operator
 from state_processor.display.text_tables import json_value
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateRequest

@@ -11,14 +11,13 @@ from os import PathLike
 from typing import Any, Final, TypeVar
 
 from state_processor.backends.files.location import Location
-from state_processor.backends.files.open_files import OpenFile
-from state_processor.backends.files.storage import Storage
+from state_processor.backends.files.storage import OpenFile, Storage
 from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo, find_snapshots
-from state_processor.backends.metadata.metadata_digest import stored_digest
 from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import stored_digest
 from state_processor.backends.read.key_rows import RecentResults
 from state_processor.backends.read.snapshot_checks import check_files
-from state_processor.backends.read.state_listing import Survey, find_operator, surveys
+from state_processor.backends.read.stored_operator import Survey, find_operator, surveys
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.options.access import SnapshotAccess
 from state_processor.read.key_contents import KeyLookUp

@@ -19,8 +19,7 @@ import pyarrow as pa
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.catalog import TABLES
 from state_processor.backends.read.state_access import TIMER_KIND
-from state_processor.backends.read.state_listing import Survey, surveys
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, Survey, surveys
 from state_processor.backends.sql.naming import plan_operator
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.python_states import shown_name

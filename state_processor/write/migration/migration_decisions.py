@@ -7,8 +7,7 @@ from typing import Final
 
 from state_processor.backends.read.keyed_splits import plan_splits
 from state_processor.backends.read.operator_state import OperatorSplit
-from state_processor.backends.read.state_listing import subtask_label
-from state_processor.backends.read.stored_operator import snapshot_for_tasks
+from state_processor.backends.read.stored_operator import snapshot_for_tasks, subtask_label
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import describe_keyed, describe_operator_state
 from state_processor.backends.write.state_migration import (

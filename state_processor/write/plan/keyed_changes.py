@@ -81,7 +81,7 @@ def expired_rows(draft: OperatorDraft, state: KeyedDescription, expiry: ReadOpti
 
     ``expiry``: the time-to-live and the point in time.
     """
-    expiry = replace(expiry, nanos="string", row_kind=True)
+    expiry = expiry.with_values(nanos="string", row_kind=True)
     gone = _read(draft, state, replace(expiry, expired="only"))
     identity = [name for name in (KEY, *NAMESPACES, MAP_KEY) if name in gone.column_names]
     gone = gone.select(identity)
@@ -96,7 +96,7 @@ def expired_rows(draft: OperatorDraft, state: KeyedDescription, expiry: ReadOpti
 
 def touched_rows(draft: OperatorDraft, state: KeyedDescription, as_of: int) -> pa.Table:
     """Return all rows of a state with another time of last access, in milliseconds."""
-    table = _read(draft, state, ReadOptions(metadata=True, nanos="string", row_kind=True))
+    table = _read(draft, state, ReadOptions.of(metadata=True, nanos="string", row_kind=True))
     at = table.schema.get_field_index(LAST_ACCESS)
     times = pa.repeat(pa.scalar(as_of * 1000, pa.int64()), table.num_rows).cast(table.schema.field(at).type)
     return table.set_column(at, LAST_ACCESS, times).drop_columns(list(_PLACES))

@@ -14,8 +14,7 @@ import pyarrow as pa
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.sql.accumulators import TOO_MANY_DIGITS, WITH_NAN, Aggregate, DistinctValues
 from state_processor.backends.sql.bootstrap import Input, Order
-from state_processor.serializers.column_type import ColumnType
-from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.decode_options import ColumnType, DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.conversion_table import EXACT, conversion, is_castable, spark_name
 from state_processor.serializers.late import pc

@@ -16,8 +16,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.read.keyed_splits import plan_splits
 from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
-from state_processor.backends.read.state_listing import subtask_label
-from state_processor.backends.read.stored_operator import snapshot_for_tasks
+from state_processor.backends.read.stored_operator import snapshot_for_tasks, subtask_label
 from state_processor.backends.state.column_types import declared_names
 from state_processor.backends.state.descriptions import BroadcastDescription, OperatorDescription, StateDescription, key_of
 from state_processor.backends.state.state_registration import operator_header, register

@@ -17,7 +17,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import read_metadata, write_metadata
 from state_processor.backends.read.keyed_splits import managed_handles
-from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.read.stored_operator import find_operator
 from state_processor.serializers.core.basic import StringSerializer
 from tests.backends.changelogs import Log
 from tests.corpus import FIXTURES

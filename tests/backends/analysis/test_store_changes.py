@@ -20,7 +20,7 @@ from state_processor.backends.analysis.store_changes import StoreChanges
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.formats.sst.manifest import Family, Manifest, TableFile, read_manifest, write_manifest
 from state_processor.backends.formats.sst.table import COMPARATOR, Table
-from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.metadata.streams import StateStream
 from tests.backends.formats.sst import stores
 from tests.backends.formats.sst import table_writer as w
 

@@ -22,7 +22,7 @@ from state_processor.backends.connectors.connector import Versioned
 from state_processor.backends.connectors.registry import sinks
 from state_processor.backends.connectors.source_splits import undecoded_elements
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.read.stored_operator import find_operator
 from state_processor.cli import main
 from state_processor.plugins.aws import layouts as aws
 from state_processor.plugins.iceberg import layouts as iceberg

@@ -17,7 +17,7 @@ from state_processor.backends.connectors.splits_writer import WrittenSource, wri
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.read.stored_operator import find_operator
 from state_processor.serializers import read_serializer_snapshot
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer

@@ -14,11 +14,10 @@ from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import Survey, find_operator, survey
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, Survey, find_operator, survey
 from tests import corpus
 
-OPTIONS = ReadOptions(flatten=False, nanos="string", row_kind=True)
+OPTIONS = ReadOptions.of(flatten=False, nanos="string", row_kind=True)
 TIMER_NAMES = {"EVENT_TIMER": "_timer_state/event_", "PROCESSING_TIMER": "_timer_state/processing_"}
 _WITHOUT_STATE_CONTENT = ("sql-", "cep-", "file-sink-", "pyflink-")
 """Cases whose expected content is logical, not entries of states; other tests read them."""

@@ -10,7 +10,7 @@ import pytest
 
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.state_listing import find_operator, operator_states
+from state_processor.backends.read.stored_operator import find_operator, operator_states
 from tests import corpus
 from tests.backends.corpus.test_corpus import CASES, TIMER_NAMES, Reading
 
@@ -39,7 +39,7 @@ PAIRS = [(cases[0], other) for cases in FAMILIES.values() for other in cases[1:]
 @cache
 def tables(case: corpus.Case) -> dict[tuple[str, str], list[str]]:
     """The rows of each keyed state and timer queue, in an order of their own."""
-    reading = Reading(case, ReadOptions(nanos="string", row_kind=True))
+    reading = Reading(case, ReadOptions.of(nanos="string", row_kind=True))
     found = {}
     for operator in case.expected["operators"]:
         for state in operator.get("states", []):

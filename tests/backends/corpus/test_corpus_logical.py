@@ -19,8 +19,7 @@ from state_processor.backends.connectors.connector import Versioned
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import find_operator, operator_states
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, find_operator, operator_states
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import key_group
 from state_processor.backends.state.python_states import PythonType
@@ -30,7 +29,7 @@ from state_processor.types.python_types import python_type_of
 from state_processor.types.state_specs import ListState
 from tests import corpus
 
-OPTIONS = ReadOptions(flatten=False, nanos="string")
+OPTIONS = ReadOptions.of(flatten=False, nanos="string")
 TIMERS = "_timer_state/event_"
 
 Row = dict[str, Any]
@@ -295,7 +294,8 @@ def test_python_state(case: corpus.Case, operator: Row, state: Row) -> None:
         found = [{"key": row["key"], "timestamp": row["timestamp"]} for row in rows]
         assert corpus.bag(found) == corpus.bag(state["entries"])
         return
-    options = replace(OPTIONS, python_type=python_type(state), unpickle="pickle" in state["value_type"])
+    types = OPTIONS.types._replace(python_type=python_type(state), unpickle="pickle" in state["value_type"])
+    options = replace(OPTIONS, types=types)
     reader = open_state(StoredOperator(snapshot, owner), state["name"], options=options)
     rows = [row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()]
     if state["kind"] == "MAP":
@@ -311,7 +311,8 @@ def test_python_states_side_by_side(case: corpus.Case) -> None:
         states = {s["name"]: s for s in operator["states"] if s["kind"] in ("VALUE", "LIST", "MAP", "REDUCING")}
         types = tuple((name, python_type(state)) for name, state in states.items())
         owner = find_operator(snapshot, operator["uid"])
-        reader = open_state(StoredOperator(snapshot, owner), options=replace(OPTIONS, python_types=types, unpickle=True))
+        options = replace(OPTIONS, types=OPTIONS.types._replace(python_types=types, unpickle=True))
+        reader = open_state(StoredOperator(snapshot, owner), options=options)
         assert {*reader.schema.names} == {"key", *states}
         rows = [row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()]
         by_name = {name: {e["key"]: as_read(e["value"], state) for e in state["entries"]} for name, state in states.items()}

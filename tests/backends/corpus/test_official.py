@@ -18,8 +18,7 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read import catalog
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import Survey, find_operator, operator_states, survey
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, Survey, find_operator, operator_states, survey
 from state_processor.backends.state import state_headers
 from state_processor.serializers.io import DataInput
 from tests.corpus import CORPUS, packed_cases
@@ -43,7 +42,7 @@ def snapshots(pattern: str = "*") -> list[Any]:
 def read(
     snapshot: Snapshot, operator: OperatorState, state: str, surveyed: Survey | None = None, **options: Any
 ) -> list[dict[str, Any]]:
-    reader = open_state(StoredOperator(snapshot, operator, surveyed), state, options=ReadOptions(nanos="string", **options))
+    reader = open_state(StoredOperator(snapshot, operator, surveyed), state, options=ReadOptions.of(nanos="string", **options))
     return [row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()]
 
 

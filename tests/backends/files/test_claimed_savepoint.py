@@ -10,7 +10,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from state_processor.backends.files.relocation import Relocation
+from state_processor.backends.files.recorded_paths import Relocation
 from state_processor.backends.files.storage import Entry, Storage
 from state_processor.serializers.doors import Door, entered
 from state_processor.serializers.errors import ForbiddenPathError, MissingFileError

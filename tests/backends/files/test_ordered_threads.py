@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from pyspark import TaskContext
 
 import state_processor as sp
 from state_processor.backends.files import ordered_threads
-from state_processor.backends.files.ordered_threads import THREADS_VARIABLE, in_order, read_all, thread_count
+from state_processor.backends.files.ordered_threads import THREADS_VARIABLE, at_once, in_order, read_all, thread_count
 from state_processor.serializers.locks import process_lock
 from tests.waiting import wait_until
 
@@ -347,3 +348,32 @@ def test_rows_are_the_same_with_threads(case: str, monkeypatch: pytest.MonkeyPat
         no_threads_left()
     assert names == {"state-processor-read"}
     assert read(path, threads=3).size_report("orders", by="key").equals(read(path, threads=1).size_report("orders", by="key"))
+
+
+WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
+
+
+def test_calls_wait_at_the_same_time_in_the_callers_context() -> None:
+    together = Barrier(4, timeout=60)  # is passed by four threads only
+
+    def place(number: int) -> tuple[int, str]:
+        together.wait()
+        return number * 10, WHO.get()
+
+    token = WHO.set("caller")
+    try:
+        assert at_once(place, range(4)) == [(n * 10, "caller") for n in range(4)]
+    finally:
+        WHO.reset(token)
+    assert at_once(str, [5]) == ["5"]
+    assert at_once(str, []) == []
+
+
+def test_the_first_of_several_errors_is_raised() -> None:
+    def fail(number: int) -> int:
+        if number:
+            raise ValueError(f"no {number}")
+        return number
+
+    with pytest.raises(ValueError, match="no 1"):
+        at_once(fail, range(100))

@@ -16,9 +16,9 @@ import pyarrow.fs as pafs
 import pytest
 
 import state_processor as sp
-from state_processor.backends.files import open_files
+from state_processor.backends.files import storage
 from state_processor.backends.files.location import Location
-from state_processor.backends.files.relocation import Relocation
+from state_processor.backends.files.recorded_paths import Relocation
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
@@ -30,7 +30,6 @@ from state_processor.backends.metadata.snapshot_metadata import (
 )
 from state_processor.backends.read.raw_state import RawStateReader
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
@@ -250,7 +249,7 @@ def test_storage_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatc
         def get_file_info(self, path: str) -> None:
             time.sleep(60)
 
-    monkeypatch.setattr(open_files, "_ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(storage, "_ANSWER_SECONDS", 0.2)
     monkeypatch.setattr(Storage, "_connect", lambda *_: Silent())
     started = time.monotonic()
     with pytest.raises(MissingFileError, match=r"operator x: gs://b/x cannot be read: .*not answered for 0.2 seconds"):
@@ -312,6 +311,6 @@ def test_containers_are_no_users() -> None:
 def test_raw_state_names_operator_and_file(tmp_path: Path) -> None:
     directory = snapshot_with(tmp_path / "snapshot", h.FileStateHandle(3, "/etc/hostname"))
     snapshot = open_snapshot(directory)
-    reader = RawStateReader(StoredOperator(snapshot, snapshot.metadata.operators[0]), "RAW_OPERATOR", ReadPlan.of(ReadOptions()))
+    reader = RawStateReader(StoredOperator(snapshot, snapshot.metadata.operators[0]), "RAW_OPERATOR", ReadOptions().of_states())
     with pytest.raises(sp.ForbiddenPathError, match="/etc/hostname"):
         [list(reader.read(split)) for split in reader.splits()]

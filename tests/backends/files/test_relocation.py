@@ -7,7 +7,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from state_processor.backends.files.relocation import Relocation
+from state_processor.backends.files.recorded_paths import Relocation
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import read_metadata

@@ -13,7 +13,7 @@ from fsspec.spec import AbstractFileSystem
 from moto.server import ThreadedMotoServer
 
 from state_processor.backends.files.location import Location
-from state_processor.backends.files.parallel import at_once
+from state_processor.backends.files.ordered_threads import at_once
 from state_processor.backends.files.storage import Storage
 from state_processor.serializers.errors import MissingFileError, OptionError, UnsupportedFormatError
 from tests.waiting import status_of

@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 
-from state_processor.backends.files.relocation import Relocation
+from state_processor.backends.files.recorded_paths import Relocation
 from state_processor.backends.formats import changelog_log as log
 from state_processor.backends.formats.changelog_log import deduce_key
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.key_lookup import keys_of
-from state_processor.backends.read.keyed_rows import read_state
+from state_processor.backends.read.keyed_reader import read_state
 from state_processor.backends.read.keyed_splits import KeyedHandle, managed_handles
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.read_plan import ReadPlan
-from state_processor.backends.read.state_listing import find_operator, operator_states
+from state_processor.backends.read.stored_operator import find_operator, operator_states
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.base import TypeSerializer
@@ -58,7 +57,7 @@ def read(
         described = source.describe(state)
         assert described is not None
         wanted = None if keys is None else keys_of(described, keys)
-        for batch in read_state(source, described, ReadPlan.of(ReadOptions(**options)), handle.key_groups, wanted):
+        for batch in read_state(source, described, ReadOptions.of(**options).of_states(), handle.key_groups, wanted):
             rows += [{n: v for n, v in row.items() if n != "_key_bytes"} for row in batch.to_pylist()]
     return rows
 

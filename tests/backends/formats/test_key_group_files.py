@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state_processor.backends.files.relocation import Relocation
+from state_processor.backends.files.recorded_paths import Relocation
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.formats import heap as heap_files
 from state_processor.backends.formats import key_group_file as canonical_files
@@ -23,7 +23,7 @@ from state_processor.backends.formats.opening import open_key_groups
 from state_processor.backends.formats.row_layout import ReferenceDecoder, RowLayout
 from state_processor.backends.formats.source import ScanRequest
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata.state_stream import StateStream, open_stream
+from state_processor.backends.metadata.streams import StateStream, open_stream
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.decode_options import DecodeOptions

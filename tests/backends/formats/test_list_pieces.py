@@ -16,7 +16,7 @@ from state_processor.backends.formats.opening import open_key_groups
 from state_processor.backends.formats.row_shapes import FIRST_INDEX
 from state_processor.backends.formats.source import KeyedStateSource, ScanRequest
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.metadata.streams import StateStream
 from state_processor.backends.state import state_headers
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer

@@ -17,11 +17,10 @@ from state_processor.backends.formats.sst.manifest import read_manifest, write_m
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.key_lookup import keys_of
-from state_processor.backends.read.keyed_rows import read_state
+from state_processor.backends.read.keyed_reader import read_state
 from state_processor.backends.read.keyed_splits import KeyedHandle, managed_handles
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.read_plan import ReadPlan
-from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.read.stored_operator import find_operator
 from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, UnsupportedFormatError
 from tests.backends.open_stores import close_stores
 from tests.corpus import FIXTURES
@@ -55,7 +54,7 @@ def rows(
     found = source.describe(state)
     assert found is not None
     wanted = None if keys is None else keys_of(found, keys)
-    read = read_state(source, found, ReadPlan.of(ReadOptions(**options)), handle.key_groups, wanted)
+    read = read_state(source, found, ReadOptions.of(**options).of_states(), handle.key_groups, wanted)
     return shown(row for batch in read for row in batch.to_pylist())
 
 
@@ -271,7 +270,7 @@ def test_a_checkpoint_that_is_deleted_between_planning_and_reading_is_named(copy
     assert state is not None
     shutil.rmtree(copy)
     with pytest.raises(MissingFileError, match=r"operator 'orders', subtask 0.*does not exist"):
-        list(read_state(source, state, ReadPlan.of(ReadOptions()), handle.key_groups))
+        list(read_state(source, state, ReadOptions().of_states(), handle.key_groups))
 
 
 @pytest.mark.parametrize(("name", "size"), [("000077.log", 5), ("000077.blob", 5)])

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from state_processor.backends.formats.entry_runs import EntryLocator
 from state_processor.backends.formats.heap import HeapSource
 from state_processor.backends.formats.key_group_file import CanonicalSource
 from state_processor.backends.formats.row_layout import (
@@ -22,7 +21,7 @@ from state_processor.backends.formats.row_layout import (
     RowPart,
     suffix_size,
 )
-from state_processor.backends.formats.source import ScanRequest
+from state_processor.backends.formats.source import EntryLocator, ScanRequest
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.keyed_splits import managed_handles
 from state_processor.serializers.base import TypeSerializer

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state_processor.backends.formats.entry_runs import Section, UnframedRun
 from state_processor.backends.formats.row_layout import Field, RowLayout, RowPart, heap_layout
 from state_processor.backends.formats.row_spans import RowSpans
+from state_processor.backends.formats.source import Section, UnframedRun
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer

@@ -87,13 +87,6 @@ def test_changelog_size_is_of_both_parts():
     assert h.ChangelogStateBackendHandle(14, RANGE, 1, (base, base), (changes,), 1, 2, "id").state_size == 203
 
 
-def test_offset_of_key_group():
-    handle = h.KeyGroupsStateHandle(12, h.KeyGroupRange(64, 66), h.Offsets.of([5, 0, 9]), FILE, "id")
-    assert [handle.offset_of(k) for k in (64, 65, 66)] == [5, 0, 9]
-    with pytest.raises(IndexError, match="67"):
-        handle.offset_of(67)
-
-
 @pytest.mark.parametrize(("code", "expected"), [(3, False), (7, True), (12, False)])
 def test_is_savepoint(code, expected):
     assert h.KeyGroupsStateHandle(code, RANGE, h.Offsets(), FILE).is_savepoint is expected

@@ -19,7 +19,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
     read_metadata,
     write_metadata,
 )
-from state_processor.backends.read.state_listing import find_operator, naming_state
+from state_processor.backends.read.stored_operator import find_operator, naming_state
 from state_processor.serializers.foreign_errors import foreign_errors
 from tests.corpus import FIXTURES
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from state_processor.backends.metadata import handle_layouts, metadata_digest
+from state_processor.backends.metadata import handle_layouts, snapshot_metadata
 from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.handles import StoredPart
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import (
     CheckpointMetadata,
@@ -20,7 +21,6 @@ from state_processor.backends.metadata.snapshot_metadata import (
     read_metadata,
     write_metadata,
 )
-from state_processor.backends.metadata.stored_part import StoredPart
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
 from tests.backends.snapshot_corpus import metadata_files
 from tests.backends.strategies import metadata
@@ -96,7 +96,7 @@ def test_a_large_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write_metadata(CheckpointMetadata(3, 1, (operator,)))
     (tmp_path / "_metadata").write_bytes(data)
     in_memory = open_snapshot(tmp_path)
-    monkeypatch.setattr(metadata_digest, "LARGE_METADATA", len(data) - 1)
+    monkeypatch.setattr(snapshot_metadata, "LARGE_METADATA", len(data) - 1)
     in_parts = open_snapshot(tmp_path)
     assert in_parts.digest == in_memory.digest
     assert in_parts.metadata == in_memory.metadata

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from state_processor.backends.files.relocation import Relocation
+from state_processor.backends.files.recorded_paths import Relocation
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
@@ -19,7 +19,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
     OperatorState,
     OperatorSubtaskState,
 )
-from state_processor.backends.read import catalog, state_listing
+from state_processor.backends.read import catalog, stored_operator
 from state_processor.backends.read.schema_text import schema_text, spark_ddl
 from state_processor.backends.state.descriptions import StateDescription, describe_operator_state
 from state_processor.backends.state.state_headers import StateMetaInfo
@@ -188,7 +188,7 @@ def test_operators_with_the_same_header(monkeypatch: pytest.MonkeyPatch) -> None
         described.append(meta.name)
         return describe_operator_state(meta)
 
-    monkeypatch.setattr(state_listing, "describe_operator_state", counted)
+    monkeypatch.setattr(stored_operator, "describe_operator_state", counted)
     headers = [operator_header([operator_list(f"numbers-{n}", NumberSerializer("LONG"))]) for n in range(2)]
     count = 2100
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.metadata.streams import StateStream
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.core.tuples import TupleSerializer

@@ -19,8 +19,7 @@ from state_processor.backends.read.key_lookup import KeyValues, WantedKeys, keys
 from state_processor.backends.read.keyed_splits import KeyedHandle, plan_splits
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import find_operator
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, find_operator
 from tests.backends.keyed_files import CANONICAL, one, void
 from tests.backends.state_files import (
     LONG,
@@ -95,7 +94,7 @@ def test_large_stores_are_cut_at_keys(tmp_path: Path) -> None:
         assert [row for part in read for row in part] == [row for batch in reader.read(whole) for row in batch.to_pylist()]
         assert max(map(len, read)) < 3 * sum(map(len, read)) / len(read)
         assert all(set(split.key_groups) <= {0, 1} for split in splits)
-    nested = open_state(StoredOperator(opened, operator), "m", options=ReadOptions(flatten=False))
+    nested = open_state(StoredOperator(opened, operator), "m", options=ReadOptions.of(flatten=False))
     assert [list(split.key_groups) for split in nested.splits(4000)] == [[0], [1]]
     beside = open_state(StoredOperator(opened, operator), None, options=ReadOptions())
     assert [list(split.key_groups) for split in beside.splits(4000)] == [[0], [1]]

@@ -12,12 +12,11 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.read.key_lookup import keys_of
-from state_processor.backends.read.keyed_rows import read_state
+from state_processor.backends.read.keyed_reader import read_state
 from state_processor.backends.read.keyed_splits import KeyedHandle, keyed_handles
 from state_processor.backends.read.raw_state import raw_keyed_state, raw_operator_state
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.read_plan import ReadPlan
-from state_processor.backends.read.state_listing import operator_states
+from state_processor.backends.read.stored_operator import operator_states
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
@@ -78,7 +77,7 @@ def rows(snapshot: Snapshot, handle: KeyedHandle, state: str, **options: Any) ->
     assert described is not None
     groups, keys = options.pop("groups", handle.key_groups), options.pop("keys", None)
     wanted = None if keys is None else keys_of(described, keys)
-    batches = read_state(source, described, ReadPlan.of(ReadOptions(**options)), groups, wanted)
+    batches = read_state(source, described, ReadOptions.of(**options).of_states(), groups, wanted)
     return [{n: v for n, v in row.items() if n != "_key_bytes"} for b in batches for row in b.to_pylist()]
 
 

@@ -11,8 +11,7 @@ from state_processor.backends.files import storage
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.catalog import states
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import find_operator
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, find_operator
 from tests.corpus import FIXTURES
 
 SAVEPOINT = FIXTURES / "2.3.0" / "orders-rocksdb-canonical" / "savepoint"

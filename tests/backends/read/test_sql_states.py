@@ -14,8 +14,7 @@ from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import leaf_keyed_handles, operator_states
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, leaf_keyed_handles, operator_states
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.backends.state.key_groups import key_group
 from state_processor.backends.state.state_registration import register
@@ -30,7 +29,7 @@ from tests.archives import unpacked
 from tests.interop.rewriting import entry_bytes, rewrite
 
 ROW_OF_A_CLASS = " *org."
-LOSSLESS = ReadOptions(flatten=False, metadata=True, nanos="string")
+LOSSLESS = ReadOptions.of(flatten=False, metadata=True, nanos="string")
 OFFICIAL = sorted({p.parent for p in (corpus.CORPUS / "official" / "sql").rglob("_metadata")})
 OWN = [pytest.param(Path(c.snapshot), id=c.id) for c in corpus.all_cases("*/sql-*")]
 SNAPSHOTS = OWN + [pytest.param(p, id=f"corpus:{p.parent.name}/{p.name}") for p in OFFICIAL]

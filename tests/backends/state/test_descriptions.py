@@ -6,7 +6,7 @@ import pytest
 
 from state_processor.backends.formats.opening import open_source
 from state_processor.backends.metadata.operator_id import operator_id
-from state_processor.backends.read.state_listing import (
+from state_processor.backends.read.stored_operator import (
     find_operator,
     operator_header,
     operator_states,

@@ -12,8 +12,7 @@ import pytest
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import operator_states
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, operator_states
 from state_processor.backends.state.hash_inference import learn_hash_rule, misfits, rules_left
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.core.arrays import BytesSerializer, PrimitiveArraySerializer
@@ -80,7 +79,7 @@ def test_null_key() -> None:
 @pytest.mark.parametrize("case", [c for c in corpus.all_cases("*-canonical") if "snapshot_dir" in c.facts], ids=lambda c: c.id)
 def test_every_key_lies_where_its_hash_says(case: corpus.Case) -> None:
     snapshot = open_snapshot(case.snapshot)
-    options = ReadOptions(metadata=True, nanos="string", row_kind=True)
+    options = ReadOptions.of(metadata=True, nanos="string", row_kind=True)
     compared = 0
     for operator in snapshot.metadata.operators:
         for state in operator_states(snapshot, operator).values():

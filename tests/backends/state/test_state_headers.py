@@ -7,6 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.backends.state import state_headers
+from state_processor.backends.state.state_headers import OperatorHeader, read_header
+from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
+from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from tests.backends.state_files import (
@@ -165,3 +168,25 @@ def written(header: state_headers.KeyedHeader | state_headers.OperatorHeader) ->
     target = DataOutput()
     header.write(target)
     return target.to_bytes()
+
+
+def test_the_same_bytes_are_parsed_once() -> None:
+    data = operator_header([operator_list("numbers", NumberSerializer("LONG"))])
+    first = read_header(OperatorHeader.read, data, "subtask 0", 2)
+    assert read_header(OperatorHeader.read, memoryview(bytearray(data)), "subtask 1", 2) is first
+    assert read_header(OperatorHeader.read, data, "subtask 0", 1) is not first
+    of_texts = operator_header([operator_list("numbers", StringSerializer())])
+    other = read_header(OperatorHeader.read, of_texts, "subtask 0", 2)
+    assert [str(header.lists[0].restore("VALUE_SERIALIZER")) for header in (first, other)] == ["LONG", "STRING"]
+
+
+def test_messages_name_the_file_that_they_are_about() -> None:
+    data = operator_header([], [broadcast("rules", StringSerializer(), NumberSerializer("LONG"))])
+    unread = data.replace(b"LongSerializerSnapshot", b"LungSerializerSnapshot")
+    assert unread != data
+    for where in ("subtask 0", "subtask 1"):
+        (state,) = read_header(OperatorHeader.read, unread, where, 2).broadcasts
+        found = [s for s in state.serializers.values() if isinstance(s, UnreadSnapshot)]
+        assert [where in s.reason for s in found] == [True]
+        with pytest.raises(StateProcessorError, match=where):
+            read_header(OperatorHeader.read, data[:-3], where, 2)

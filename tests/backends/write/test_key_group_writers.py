@@ -203,7 +203,7 @@ def test_savepoint_read_back(staging: Staging) -> None:
     assert (snapshot.metadata.version, snapshot.metadata.checkpoint_id, found.uid) == (6, 7, "o")
 
     def rows(state: str) -> list[Any]:
-        reader = open_state(StoredOperator(snapshot, found), state, options=ReadOptions(flatten=False))
+        reader = open_state(StoredOperator(snapshot, found), state, options=ReadOptions.of(flatten=False))
         return [tuple(row.values()) for split in reader.splits() for b in reader.read(split) for row in b.to_pylist()]
 
     assert sorted(rows("total")) == [(k, k * k) for k in keys]

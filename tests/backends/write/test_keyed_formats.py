@@ -15,8 +15,7 @@ from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.keyed_splits import managed_handles
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import operator_states
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, operator_states
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write import key_group_writers
@@ -45,7 +44,7 @@ FORMATS: dict[str, KeyedFormat] = {
 def tables(snapshot: Snapshot) -> dict[str, list[str]]:
     """The rows of every state as text."""
     found = {}
-    options = ReadOptions(flatten=False, nanos="string", row_kind=True)
+    options = ReadOptions.of(flatten=False, nanos="string", row_kind=True)
     for operator in snapshot.metadata.operators:
         for name in operator_states(snapshot, operator):
             reader = open_state(StoredOperator(snapshot, operator), name, options=options)

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from state_processor.backends.metadata.metadata_digest import METADATA_FILE
-from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, write_metadata
+from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE, CheckpointMetadata, write_metadata
 from state_processor.backends.write import writing_process
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.writing_process import identity_of, is_gone, this_process

@@ -109,7 +109,7 @@ def blobs(keys: list[str], *states: tuple[StateDescription, list[Any]]) -> pa.Ta
 
 def rows(staging: Staging, state: str) -> list[Any]:
     snapshot = open_snapshot(staging.directory)
-    reader = open_state(StoredOperator(snapshot, snapshot.metadata.operators[0]), state, options=ReadOptions(flatten=False))
+    reader = open_state(StoredOperator(snapshot, snapshot.metadata.operators[0]), state, options=ReadOptions.of(flatten=False))
     return sorted(tuple(row.values()) for split in reader.splits() for b in reader.read(split) for row in b.to_pylist())
 
 

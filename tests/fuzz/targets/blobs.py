@@ -14,7 +14,7 @@ import cramjam
 import pyarrow as pa
 
 from state_processor.backends.files import snappy
-from state_processor.backends.files.relocation import Relocation
+from state_processor.backends.files.recorded_paths import Relocation
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import read_metadata
 from state_processor.backends.read import catalog

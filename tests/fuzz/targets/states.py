@@ -21,14 +21,12 @@ from state_processor.backends.formats.source import KeyedStateSource, ScanReques
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
-from state_processor.backends.metadata.state_stream import StateStream
-from state_processor.backends.read.keyed_rows import read_state
+from state_processor.backends.metadata.streams import StateStream
+from state_processor.backends.read.keyed_reader import read_state
 from state_processor.backends.read.keyed_splits import KeyedHandle, managed_handles
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.read_plan import ReadPlan
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import survey
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, survey
 from state_processor.serializers.errors import StateProcessorError
 from tests.backends.open_stores import close_stores
 from tests.fuzz.edits import Edits, Field, Seed
@@ -39,10 +37,10 @@ _LARGEST: Final = 48 << 10
 _MOST_SEEDS: Final = 60
 _COLUMNS: Final = frozenset({"key", "namespace", "value", "map_key", "map_value", "timestamp", "_key_group", "_key_bytes"})
 _READ_OPTIONS: Final = (
-    ReadOptions(nanos="string", row_kind=True),
-    ReadOptions(nanos="truncate", flatten=False),
-    ReadOptions(nanos="string", metadata=True),
-    ReadOptions(nanos="string", metadata=True, flatten=False),
+    ReadOptions.of(nanos="string", row_kind=True),
+    ReadOptions.of(nanos="truncate", flatten=False),
+    ReadOptions.of(nanos="string", metadata=True),
+    ReadOptions.of(nanos="string", metadata=True, flatten=False),
 )
 
 
@@ -200,7 +198,7 @@ class KeyedTarget(Target):
             state = source.describe(name)
             assert state is not None
             if rng.random() < 0.5:
-                for batch in read_state(source, state, ReadPlan.of(rng.choice(_READ_OPTIONS)), handle.key_groups):
+                for batch in read_state(source, state, rng.choice(_READ_OPTIONS).of_states(), handle.key_groups):
                     check(batch)
                 continue
             request = ScanRequest(name, _COLUMNS, rng.choice(OPTIONS), handle.key_groups)

@@ -20,7 +20,7 @@ from state_processor.backends.formats.sst.family_scan import FamilyScan, plain_c
 from state_processor.backends.formats.sst.key_set import Beginnings, KeySet
 from state_processor.backends.formats.sst.manifest import Manifest, TableFile, _append, _records, read_manifest
 from state_processor.backends.formats.sst.table import FOOTER, Table
-from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.metadata.streams import StateStream
 from tests.backends.formats.sst import stores
 from tests.backends.formats.sst import table_writer as w
 from tests.fuzz.edits import Edit, Edits, Field, Seed

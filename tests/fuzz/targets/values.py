@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from state_processor.backends.formats.entry_runs import FramedRun
 from state_processor.backends.formats.key_group_file import CanonicalSource
 from state_processor.backends.formats.row_layout import Field as RowField
 from state_processor.backends.formats.row_layout import ReferenceDecoder, RowLayout, RowPart
+from state_processor.backends.formats.source import FramedRun
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.keyed_splits import managed_handles
 from state_processor.serializers import DataInput, read_serializer_snapshot

@@ -69,7 +69,7 @@ def test_every_serializer_has_a_kernel_form_or_a_reason(method: str, listed: dic
 
 
 def test_python_instead_of_the_kernel_is_logged_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("state_processor.serializers.kernel.fallback._LOGGED", set())
+    monkeypatch.setattr("state_processor.serializers.kernel.outcomes._LOGGED", set())
     with caplog.at_level(logging.WARNING, "state_processor"):
         for _ in range(2):
             encode_column(PythonDecimalSerializer(3, 1), pa.array([Decimal("2.5")]))

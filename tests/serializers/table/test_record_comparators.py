@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.state_listing import survey
+from state_processor.backends.read.stored_operator import survey
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.errors import UnsupportedFormatError

@@ -10,9 +10,7 @@ from collections.abc import Iterable
 from state_processor.backends.read.option import Kind
 from state_processor.options.access import SNAPSHOT_OPTIONS
 from state_processor.options.changes import STREAM_OPTIONS
-from state_processor.options.option import Option
-from state_processor.options.source import READ_OPTIONS
-from state_processor.options.table import (
+from state_processor.options.keywords import (
     EFFECTIVE_OPTIONS,
     INFER_KRYO,
     READING,
@@ -21,6 +19,8 @@ from state_processor.options.table import (
     TEXT_OPTIONS,
     WRITING,
 )
+from state_processor.options.option import Option
+from state_processor.options.source import READ_OPTIONS
 
 INTRODUCTION = """\
 # Options

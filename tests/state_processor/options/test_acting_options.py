@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 import state_processor as sp
 from state_processor.backends.read.option import ROWS, Kind
+from state_processor.options.keywords import EFFECTIVE_OPTIONS, PUSHDOWN, SNAPSHOT_OPTIONS
 from state_processor.options.option import Option
-from state_processor.options.table import EFFECTIVE_OPTIONS, PUSHDOWN, SNAPSHOT_OPTIONS
 from state_processor.serializers.user_registrations import Registrations, register, registrations
 from tests import hidden_subclasses as hidden
 from tests.state_processor.options import effect_samples as samples

@@ -20,7 +20,7 @@ PATH = {"path": "/savepoints/1"}
 
 
 def read_options(**arguments: Any) -> ReadOptions:
-    return ReadOptions(**values_of(READ_OPTIONS, check_arguments(arguments)))
+    return ReadOptions.of(**values_of(READ_OPTIONS, check_arguments(arguments)))
 
 
 def option_strings(**arguments: Any) -> dict[str, str]:
@@ -53,8 +53,8 @@ def test_options_are_parsed_whatever_their_case() -> None:
     assert options.operator.uid == "orders"
     assert (options.state, options.kind) == ("total", "KEYED")
     assert options.read.keys == ("a", 1)
-    assert (options.read.flatten, options.read.metadata, options.read.row_kind) == (False, True, True)
-    assert (options.read.nanos, options.read.ttl, options.read.as_of) == ("string", 3_600_000, 1_706_702_400_000)
+    assert (options.read.flatten, options.read.metadata, options.read.values.row_kind) == (False, True, True)
+    assert (options.read.values.nanos, options.read.ttl, options.read.as_of) == ("string", 3_600_000, 1_706_702_400_000)
     assert options.access.path_mapping == {"/old": "/new"}
     assert options.split_size == 64 << 20
     assert options.access.serializers == ("mine.one", "mine.two")

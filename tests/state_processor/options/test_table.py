@@ -11,6 +11,7 @@ import pytest
 
 import state_processor as sp
 from state_processor import arrow, list_snapshots, sync
+from state_processor.backends.read.option import of_options
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.cli import command_parser
 from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
@@ -34,9 +35,9 @@ from state_processor.options.groups import (
     TimerOptions,
     TimerSnapshotOptions,
 )
+from state_processor.options.keywords import KEYWORD_OPTIONS, TEXT_OPTIONS
 from state_processor.options.option import Option
 from state_processor.options.source import READ_OPTIONS
-from state_processor.options.table import KEYWORD_OPTIONS, TEXT_OPTIONS
 from state_processor.read.snapshot_reader import SnapshotReader
 from state_processor.reader import SavepointReader
 from state_processor.spark.changes_source import FlinkSavepointChangesDataSource
@@ -103,7 +104,7 @@ def test_every_option_of_reading_and_opening_is_a_keyword_argument() -> None:
 
 def test_defaults_are_normal_forms() -> None:
     for options, holder in ((READ_OPTIONS, ReadOptions), (SNAPSHOT_OPTIONS, SnapshotAccess)):
-        assert holder(**{o.argument: o.default for o in options}) == holder()
+        assert of_options(holder, {o.argument: o.default for o in options}) == holder()
 
 
 @pytest.mark.parametrize(("function", "group"), SURFACES, ids=lambda value: getattr(value, "__qualname__", ""))

@@ -6,8 +6,7 @@ from typing import Any, Final
 import pytest
 
 from state_processor.errors import OptionError
-from state_processor.options.keywords import check_arguments
-from state_processor.options.table import KEYWORD_OPTIONS, READING, TEXT_OPTIONS
+from state_processor.options.keywords import KEYWORD_OPTIONS, READING, TEXT_OPTIONS, check_arguments
 from state_processor.options.text import parse_options
 from tests.state_processor.options.option_samples import SAMPLES
 

@@ -13,8 +13,8 @@ import state_processor as sp
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.write.assembly import commit_savepoint
 from state_processor.backends.write.staging import Staging
-from state_processor.read.sources import refuse_nanoseconds
-from state_processor.serializers.column_type import ColumnType
+from state_processor.read.scans import refuse_nanoseconds
+from state_processor.serializers.decode_options import ColumnType
 from tests.backends.operator_files import SubtaskHandles, new_operator
 from tests.interop.rewriting import write_keyed
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark import cloudpickle
 
 import state_processor as sp
-from state_processor.backends.read.state_listing import find_operator, survey
+from state_processor.backends.read.stored_operator import find_operator, survey
 from state_processor.cli import main
 from state_processor.options.access import SnapshotAccess
 from tests.archives import unpacked

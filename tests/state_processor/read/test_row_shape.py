@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import state_processor as sp
+from state_processor.backends.read.option import declarations
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.options.access import SnapshotAccess
 from state_processor.read.row_shape import NOT_OF_ROWS, difference, row_shape, shape_of_text, shape_text
@@ -25,18 +25,17 @@ def shape(*, read: ReadOptions | None = None, **access: Any) -> dict[str, str]:
 
 def test_places_and_memory_do_not_shape_rows() -> None:
     elsewhere = shape(path_mapping={"/a": "/b"}, allow_paths=["/c"], storage_options={"region": "x"}, uids=["orders"])
-    assert elsewhere == shape() == shape(read=ReadOptions(batch_memory=1 << 20)) == shape(time_zone="UTC")
-    names = {f.name for holder in (ReadOptions, SnapshotAccess) for f in fields(holder)}
-    assert names > NOT_OF_ROWS
+    assert elsewhere == shape() == shape(read=ReadOptions.of(batch_memory=1 << 20)) == shape(time_zone="UTC")
+    assert declarations(ReadOptions).keys() | declarations(SnapshotAccess).keys() > NOT_OF_ROWS
 
 
 @pytest.mark.parametrize(
     ("other", "said"),
     [
         ({"time_zone": "Asia/Tokyo"}, "time_zone was not set and is Asia/Tokyo"),
-        ({"read": ReadOptions(nanos="string")}, "nanos was not set and is string"),
-        ({"read": ReadOptions(row_kind=True)}, "row_kind was not set and is True"),
-        ({"read": ReadOptions(undescribed="bytes")}, "undescribed was not set and is bytes"),
+        ({"read": ReadOptions.of(nanos="string")}, "nanos was not set and is string"),
+        ({"read": ReadOptions.of(row_kind=True)}, "row_kind was not set and is True"),
+        ({"read": ReadOptions.of(undescribed="bytes")}, "undescribed was not set and is bytes"),
     ],
 )
 def test_an_option_is_named(other: dict[str, Any], said: str) -> None:

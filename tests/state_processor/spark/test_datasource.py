@@ -28,10 +28,9 @@ from state_processor.backends.metadata import snapshot_metadata as metadata
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read import stored_operator
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import find_operator
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, find_operator
 from state_processor.options.source import SourceOptions
-from state_processor.read.sources import known_states, open_operator
+from state_processor.read.scans import known_states, open_operator
 from state_processor.spark.datasource import (
     FlinkSavepointDataSource,
     FlinkSavepointMetadataDataSource,

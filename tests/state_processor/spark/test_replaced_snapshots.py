@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import state_processor as sp
-from state_processor.backends.metadata import metadata_digest
+from state_processor.backends.metadata import snapshot_metadata
 from state_processor.backends.metadata.snapshot import open_snapshot
 
 pytestmark = pytest.mark.spark
@@ -154,7 +154,7 @@ def test_a_snapshot_that_was_removed_is_read_as_long_as_its_files_are_there(sess
 
 def test_large_metadata_is_compared_by_its_beginning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = written(tmp_path / "snapshot", OLD, ["A", "B"])
-    monkeypatch.setattr(metadata_digest, "_BEGINNING", 64)
+    monkeypatch.setattr(snapshot_metadata, "_BEGINNING", 64)
     opened = open_snapshot(path)
     opened.check_plan()
     content = (path / "_metadata").read_bytes()

@@ -8,7 +8,7 @@ import pytest
 
 from state_processor import Types
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.state_listing import find_operator, operator_states
+from state_processor.backends.read.stored_operator import find_operator, operator_states
 from state_processor.errors import OptionError
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions

@@ -16,7 +16,7 @@ from state_processor.backends.formats.key_group_file import CanonicalSource
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.keyed_splits import keyed_handles
-from state_processor.backends.read.state_listing import find_operator, operator_states
+from state_processor.backends.read.stored_operator import find_operator, operator_states
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.write.assembly import commit_savepoint, metadata_version
 from state_processor.backends.write.staging import Staging

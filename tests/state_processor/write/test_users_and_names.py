@@ -12,7 +12,7 @@ import pytest
 import state_processor as sp
 from state_processor import Types
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.state_listing import find_operator, state_variants
+from state_processor.backends.read.stored_operator import find_operator, state_variants
 from state_processor.serializers import (
     DataInput,
     DataOutput,

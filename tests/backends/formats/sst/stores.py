@@ -21,7 +21,7 @@ from state_processor.backends.formats.sst.family_scan import FamilyScan
 from state_processor.backends.formats.sst.key_set import KeySet
 from state_processor.backends.formats.sst.manifest import Family, Manifest, TableFile, read_manifest, write_manifest
 from state_processor.backends.formats.sst.table import COMPARATOR, Table
-from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.metadata.streams import StateStream
 from tests.backends.formats.sst import table_writer as w
 
 LAST: Final = b"\xff" * 24

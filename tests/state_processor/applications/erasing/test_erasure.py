@@ -14,8 +14,7 @@ from state_processor import cli
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.operator_state import OperatorStateReader, raw_elements
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import operator_states
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, operator_states
 from state_processor.types.answers import Answer
 from tests.archives import unpacked
 from tests.corpus import FIXTURES, packed_cases

@@ -12,7 +12,7 @@ import state_processor as sp
 from state_processor.applications.report.contents import LargestKeys
 from state_processor.applications.report.distribution import Distribution
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.read.stored_operator import find_operator
 from tests.state_processor.samples import FIXTURES, expected_state
 
 STATES = ("total", "session", "profile", "history", "items", "user-timers")

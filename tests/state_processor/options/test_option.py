@@ -24,10 +24,9 @@ from state_processor.options.groups import (
     SnapshotOptions,
     TimerOptions,
 )
-from state_processor.options.keywords import check_arguments
+from state_processor.options.keywords import EFFECTIVE_OPTIONS, KEYWORD_OPTIONS, PUSHDOWN, check_arguments
 from state_processor.options.option import Option
 from state_processor.options.source import READ_OPTIONS, READING_OPTIONS
-from state_processor.options.table import EFFECTIVE_OPTIONS, KEYWORD_OPTIONS, PUSHDOWN
 from state_processor.options.text import format_options
 from state_processor.reader import SavepointReader
 from state_processor.serializers.doors import Door, entered, read_with, registering, spelled, text_name

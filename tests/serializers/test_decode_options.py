@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.column_type import ColumnType, plain, plain_schema
-from state_processor.serializers.decode_options import WIDEST, DecodeOptions
+from state_processor.serializers.decode_options import WIDEST, ColumnType, DecodeOptions, plain, plain_schema
 from state_processor.types.flink_types import Types
 
 T = Types

@@ -5,11 +5,11 @@ import pickle
 import numpy as np
 import pytest
 
-from state_processor.backends.files.relocation import Relocation
+from state_processor.backends.files.recorded_paths import Relocation
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.metadata.state_stream import RecentReads, open_stream
+from state_processor.backends.metadata.streams import RecentReads, open_stream
 from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError
 from tests.backends.snapshot_corpus import metadata_files, streams
 
