@@ -180,13 +180,13 @@ TABLE: Final[dict[str, JdkClass]] = {
         java_time.OffsetDateTime,
         {"dateTime": "java.time.LocalDateTime", "offset": "java.time.ZoneOffset"},
         jdk_layouts.LOCAL_DATE_TIME_5,
-        jdk_layouts.OFFSET_5,
+        jdk_layouts.OFFSET,
     ),
     "java.time.OffsetTime": _java_time(
         java_time.OffsetTime,
         {"time": "java.time.LocalTime", "offset": "java.time.ZoneOffset"},
         jdk_layouts.LOCAL_TIME_5,
-        jdk_layouts.OFFSET_5,
+        jdk_layouts.OFFSET,
     ),
     "java.time.Period": _java_time(
         java_time.Period, {"years": "int", "months": "int", "days": "int"}, POSITIVE_INT, POSITIVE_INT, POSITIVE_INT
@@ -206,7 +206,7 @@ TABLE: Final[dict[str, JdkClass]] = {
         final=True,
     ),
     "java.time.ZoneOffset": _each(
-        by_fields(java_time.Offset, {"totalSeconds": "int"}), jdk_layouts.OFFSET_5, java_time.Offset.of, str, final=True
+        by_fields(java_time.Offset, {"totalSeconds": "int"}), jdk_layouts.OFFSET, java_time.Offset.of, str, final=True
     ),
     "java.time.ZoneRegion": _each(
         by_fields(java_time.Region, {"id": "java.lang.String"}),

@@ -232,44 +232,49 @@ def _uuid_words(content: str) -> tuple[int, ...]:
     return struct.unpack(">qq", uuid.UUID(content).bytes)
 
 
-def _read_local_time_5(reader: ObjectInput) -> LocalTime:
-    parts = []
-    for _ in range(3):
-        part = reader.byte()
-        if part < 0:
-            parts.append(~part)
-            break
-        parts.append(part)
-    else:
-        return LocalTime(parts[0], parts[1], parts[2], reader.positive_int())
-    hour, minute, second = [*parts, 0, 0][:3]
-    return LocalTime(hour, minute, second, 0)
+def local_time(nano: Layout) -> Layout:
+    """Return the layout of hour, minute, second and nanosecond. The complement of a part says that the parts after it are 0."""
+
+    def read(reader: ObjectInput) -> LocalTime:
+        parts: list[int] = []
+        while len(parts) < 3:
+            part = reader.byte()
+            if part < 0:
+                hour, minute, second = (*parts, ~part, 0, 0)[:3]
+                return LocalTime(hour, minute, second, 0)
+            parts.append(part)
+        hour, minute, second = parts
+        return LocalTime(hour, minute, second, nano.read(reader))
+
+    def write(writer: ObjectOutput, time: LocalTime) -> None:
+        parts = list(time[:3])
+        if not time.nano:
+            while len(parts) > 1 and not parts[-1]:
+                parts.pop()
+            parts[-1] = ~parts[-1]
+        for part in parts:
+            writer.byte(part)
+        if time.nano:
+            nano.write(writer, time.nano)
+
+    return Layout(read, write)
 
 
-def _write_local_time_5(writer: ObjectOutput, time: LocalTime) -> None:
-    parts = list(time[:3])
-    if time.nano == 0:
-        while len(parts) > 1 and parts[-1] == 0:
-            parts.pop()
-        parts[-1] = ~parts[-1]
-    for part in parts:
-        writer.byte(part)
-    if time.nano:
-        writer.positive_int(time.nano)
+_QUARTER: Final = 900
+_NO_QUARTER: Final = 127
+"""An offset is a number of quarters of an hour in a byte. This byte says that its seconds follow."""
 
 
-def _read_offset_5(reader: ObjectInput) -> java_time.Offset:
+def _read_offset(reader: ObjectInput) -> java_time.Offset:
     quarters = reader.byte()
-    return java_time.Offset(reader.fixed("i") if quarters == 127 else quarters * 900)
+    return java_time.Offset(reader.fixed("i") if quarters == _NO_QUARTER else quarters * _QUARTER)
 
 
-def _write_offset_5(writer: ObjectOutput, offset: java_time.Offset) -> None:
-    quarters, rest = divmod(offset.seconds, 900)
+def _write_offset(writer: ObjectOutput, offset: java_time.Offset) -> None:
+    quarters, rest = divmod(offset.seconds, _QUARTER)
+    writer.byte(_NO_QUARTER if rest else quarters)
     if rest:
-        writer.byte(127)
         writer.fixed("i", offset.seconds)
-    else:
-        writer.byte(quarters)
 
 
 _LOCALE_CLASS: Final = (
@@ -347,8 +352,8 @@ TIMESTAMP_2: Final = sequence(_sql_timestamp, POSITIVE_LONG, POSITIVE_INT, take=
 TIMESTAMP_5: Final = sequence(_sql_timestamp, POSITIVE_LONG, POSITIVE_INT, take=lambda v: (v.seconds * 1000, v.nano))
 CALENDAR: Final = sequence(Calendar, TEXT, MILLIS, BOOLEAN, POSITIVE_INT, POSITIVE_INT, LONG)
 LOCAL_DATE_5: Final = sequence(LocalDate, POSITIVE_INT, BYTE, BYTE)
-LOCAL_TIME_5: Final = Layout(_read_local_time_5, _write_local_time_5)
+LOCAL_TIME_5: Final = local_time(POSITIVE_INT)
 LOCAL_DATE_TIME_5: Final = sequence(LocalDateTime, LOCAL_DATE_5, LOCAL_TIME_5)
-OFFSET_5: Final = Layout(_read_offset_5, _write_offset_5)
+OFFSET: Final = Layout(_read_offset, _write_offset)
 ZONED_5: Final = sequence(_zoned_5, LOCAL_DATE_TIME_5, TEXT, take=lambda v: (v.date_time, str(v.zone)))
 DATE_FORMAT: Final = java_stream(lambda content: str(content.get("pattern")))

@@ -1,19 +1,18 @@
 """Dates and times of ``java.time`` in Java object streams.
 
-Java replaces such an object by one of the class ``java.time.Ser``: a number for the class, and the fields.
+Java replaces such an object by one of the class ``java.time.Ser``: a number for the class, and the fields. Kryo has the same
+fields, so the layouts are the layouts of Kryo.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from state_processor.serializers.core.time_values import (
     Instant,
     LocalDate,
     LocalDateTime,
-    LocalTime,
     to_instant,
     to_local_date,
     to_local_date_time,
@@ -33,121 +32,47 @@ from state_processor.serializers.kryo.java_time import (
     YearMonth,
     ZonedDateTime,
 )
+from state_processor.serializers.kryo.jdk_layouts import OFFSET, local_time
+from state_processor.serializers.kryo.layouts import Layout, ObjectInput, ObjectOutput, fixed, sequence
+from state_processor.serializers.kryo.wire import KRYO_2, KryoInput, KryoOutput
 
 REPLACEMENT: Final = "java.time.Ser"
 
 
-class _Layout(NamedTuple):
-    """How the fields of a class follow each other."""
-
-    read: Callable[[DataInput], Any]
-    write: Callable[[Any, DataOutput], None]
+def _numbers(kind: Callable[..., Any], form: str) -> Layout:
+    """Return the layout of a tuple of numbers, by their formats of ``struct``."""
+    return sequence(kind, *map(fixed, form))
 
 
-def _numbers(kind: Callable[..., Any], form: str) -> _Layout:
-    """Return the layout of a tuple of numbers, by their format of ``struct``."""
-    numbers = Struct(f">{form}")
-    return _Layout(
-        lambda source: kind(*numbers.unpack(source.read_bytes(numbers.size, "numbers"))),
-        lambda value, target: target.write_bytes(numbers.pack(*value)),
-    )
-
-
-def _sequence(kind: Callable[..., Any], *parts: _Layout) -> _Layout:
-    """Return the layout of a tuple whose parts follow each other."""
-
-    def write(value: Any, target: DataOutput) -> None:
-        for part, field in zip(parts, value, strict=True):
-            part.write(field, target)
-
-    return _Layout(lambda source: kind(*(part.read(source) for part in parts)), write)
-
-
-def _read_time(source: DataInput) -> LocalTime:
-    """Read hour, minute, second and nanosecond. The complement of a part says that the parts after it are 0."""
-    parts: list[int] = []
-    while len(parts) < 3:
-        part = source.read_byte()
-        if part < 0:
-            hour, minute, second = (*parts, ~part, 0, 0)[:3]
-            return LocalTime(hour, minute, second, 0)
-        parts.append(part)
-    hour, minute, second = parts
-    return LocalTime(hour, minute, second, source.read_int())
-
-
-def _write_time(value: LocalTime, target: DataOutput) -> None:
-    *parts, nano = value
-    if not nano:
-        while len(parts) > 1 and not parts[-1]:
-            parts.pop()
-        parts[-1] = ~parts[-1]
-    for part in parts:
-        target.write_byte(part)
-    if nano:
-        target.write_int(nano)
-
-
-_QUARTER: Final = 900
-_NO_QUARTER: Final = 127
-"""An offset is a number of quarters of an hour in a byte. This byte says that its seconds follow."""
-
-
-def _read_offset(source: DataInput) -> Offset:
-    quarters = source.read_byte()
-    return Offset(source.read_int() if quarters == _NO_QUARTER else quarters * _QUARTER)
-
-
-def _write_offset(value: Offset, target: DataOutput) -> None:
-    quarters, rest = divmod(value.seconds, _QUARTER)
-    target.write_byte(_NO_QUARTER if rest else quarters)
-    if rest:
-        target.write_int(value.seconds)
-
-
-def _read_zone(source: DataInput) -> Offset | Region:
-    start, kind = source.position, source.read_byte()
+def _read_zone(reader: ObjectInput) -> Offset | Region:
+    start, kind = reader.source.position, reader.byte()
     if kind not in (_REGION, _OFFSET):
-        raise source.corrupt(f"a time zone of kind {kind}; expected {_REGION} or {_OFFSET}", start)
-    return _read_region(source) if kind == _REGION else _read_offset(source)
+        raise reader.source.corrupt(f"a time zone of kind {kind}; expected {_REGION} or {_OFFSET}", start)
+    zone: Offset | Region = (_OF_REGION if kind == _REGION else OFFSET).read(reader)
+    return zone
 
 
-def _read_region(source: DataInput) -> Region:
-    return Region(source.read_utf())
-
-
-def _write_region(value: Region, target: DataOutput) -> None:
-    target.write_utf(value.id)
-
-
-def _write_zone(value: Offset | Region, target: DataOutput) -> None:
-    if isinstance(value, Region):
-        target.write_byte(_REGION)
-        _write_region(value, target)
-    else:
-        target.write_byte(_OFFSET)
-        _write_offset(value, target)
-
-
-def _write_zoned(value: ZonedDateTime, target: DataOutput) -> None:
-    _DATE_TIME.write(value.date_time, target)
-    _write_offset(value.known_offset, target)
-    _write_zone(value.zone, target)
+def _write_zone(writer: ObjectOutput, value: Offset | Region) -> None:
+    is_region = isinstance(value, Region)
+    writer.byte(_REGION if is_region else _OFFSET)
+    (_OF_REGION if is_region else OFFSET).write(writer, value)
 
 
 _REGION: Final = 7
 _OFFSET: Final = 8
 
-_TIME: Final = _Layout(_read_time, _write_time)
+_OF_REGION: Final = Layout(lambda r: Region(r.source.read_utf()), lambda w, v: w.target.write_utf(v.id))
 _DATE: Final = _numbers(LocalDate, "ibb")
-_DATE_TIME: Final = _sequence(LocalDateTime, _DATE, _TIME)
-_OF_OFFSET: Final = _Layout(_read_offset, _write_offset)
-_ZONED: Final = _sequence(ZonedDateTime, _DATE_TIME, _OF_OFFSET, _Layout(_read_zone, _write_zone))
+_TIME: Final = local_time(fixed("i"))
+_DATE_TIME: Final = sequence(LocalDateTime, _DATE, _TIME)
+_ZONED: Final = sequence(
+    ZonedDateTime, _DATE_TIME, OFFSET, Layout(_read_zone, _write_zone), take=lambda v: (v.date_time, v.known_offset, v.zone)
+)
 
 
 class _TimeClass(NamedTuple):
     number: int
-    layout: _Layout
+    layout: Layout
     of_text: Callable[[str], Any]
 
 
@@ -157,11 +82,11 @@ TIMES: Final[Mapping[str, _TimeClass]] = {
     "java.time.LocalDate": _TimeClass(3, _DATE, to_local_date),
     "java.time.LocalTime": _TimeClass(4, _TIME, to_local_time),
     "java.time.LocalDateTime": _TimeClass(5, _DATE_TIME, to_local_date_time),
-    "java.time.ZonedDateTime": _TimeClass(6, _ZONED._replace(write=_write_zoned), ZonedDateTime.of),
-    "java.time.ZoneRegion": _TimeClass(_REGION, _Layout(_read_region, _write_region), Region.of),
-    "java.time.ZoneOffset": _TimeClass(_OFFSET, _OF_OFFSET, Offset.of),
-    "java.time.OffsetTime": _TimeClass(9, _sequence(OffsetTime, _TIME, _OF_OFFSET), OffsetTime.of),
-    "java.time.OffsetDateTime": _TimeClass(10, _sequence(OffsetDateTime, _DATE_TIME, _OF_OFFSET), OffsetDateTime.of),
+    "java.time.ZonedDateTime": _TimeClass(6, _ZONED, ZonedDateTime.of),
+    "java.time.ZoneRegion": _TimeClass(_REGION, _OF_REGION, Region.of),
+    "java.time.ZoneOffset": _TimeClass(_OFFSET, OFFSET, Offset.of),
+    "java.time.OffsetTime": _TimeClass(9, sequence(OffsetTime, _TIME, OFFSET), OffsetTime.of),
+    "java.time.OffsetDateTime": _TimeClass(10, sequence(OffsetDateTime, _DATE_TIME, OFFSET), OffsetDateTime.of),
     "java.time.Year": _TimeClass(11, _numbers(Year, "i"), Year.of),
     "java.time.YearMonth": _TimeClass(12, _numbers(YearMonth, "ib"), YearMonth.of),
     "java.time.MonthDay": _TimeClass(13, _numbers(MonthDay, "bb"), MonthDay.of),
@@ -173,10 +98,11 @@ TIMES: Final[Mapping[str, _TimeClass]] = {
 def time_content(data: bytes) -> tuple[str, str] | None:
     """Return the class and the text of the data of a replacement, or ``None`` if the class is another one of ``java.time``."""
     source = DataInput(data, REPLACEMENT)
+    reader: Any = KryoInput(source, KRYO_2)  # numbers of fixed width are big-endian in both
     number = source.read_byte()
     for name, kind in TIMES.items():
         if kind.number == number:
-            time = kind.layout.read(source)
+            time = kind.layout.read(reader)
             if not source.at_end():
                 raise source.corrupt(f"{source.remaining} bytes are left over")
             return name, str(time)
@@ -188,6 +114,7 @@ def time_data(name: str, text: Any) -> bytes:
     if not isinstance(text, str):
         raise InvalidRowError(f"a value of {name} is text such as Java prints it, found {text!r}")
     kind, target = TIMES[name], DataOutput()
-    target.write_byte(kind.number)
-    kind.layout.write(kind.of_text(text), target)
+    writer: Any = KryoOutput(target, KRYO_2)
+    writer.byte(kind.number)
+    kind.layout.write(writer, kind.of_text(text))
     return target.to_bytes()
