@@ -109,10 +109,11 @@ class StreamingCheckpoint:
 
         ``variables`` are the names in ``transformWithState``; null for other operators.
         """
-        rows = [
-            (store.operatorId, store.operatorName, store.stateStoreName, _variables(store), store.numPartitions)
-            for store in self._stores()
-        ]
+        rows = []
+        for store in self._stores():
+            variables = _variables(store)
+            names = None if variables is None else list(variables)
+            rows.append((store.operatorId, store.operatorName, store.stateStoreName, names, store.numPartitions))
         schema = "operator bigint, name string, store string, variables array<string>, partitions int"
         return self._spark.createDataFrame(rows, schema)
 
