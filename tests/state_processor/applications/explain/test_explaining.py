@@ -345,6 +345,17 @@ def test_a_version_inside_of_files_that_the_snapshot_does_not_show_is_not_certai
     assert (cause.kind, cause.certainty) == (Kind.NEWER_FORMAT, Certainty.TRACE)
 
 
+def test_a_file_of_zeros_is_not_of_a_newer_flink(tmp_path: Path) -> None:
+    old = Path(written(tmp_path / "old", sp.ValueState(T.INT()), 5))
+    (file,) = (path for path in old.iterdir() if path.name != "_metadata" and path.is_file())
+    file.write_bytes(bytes(file.stat().st_size))
+    error = trace("org.apache.flink.core.io.VersionMismatchException: Incompatible version: found 0, compatible versions are [6]")
+    error = error.replace("heap.HeapKeyedStateBackend.open", "heap.HeapRestoreOperation.restore")
+    cause = sp.explain(old, error=error).causes[0]
+    assert cause.kind is Kind.FILE_DAMAGED
+    assert any(file.name in fact for fact in cause.evidence)
+
+
 def test_a_class_that_no_class_loader_knows_is_in_a_damaged_header(tmp_path: Path) -> None:
     path = written(tmp_path / "savepoint", sp.ValueState(sp.Types.LONG()))
     (file,) = (file for file in Path(path).iterdir() if file.name != "_metadata")
