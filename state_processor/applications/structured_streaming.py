@@ -69,7 +69,6 @@ class StreamingCheckpoint:
 
     def __init__(self, spark: SparkSession, path: str | PathLike[str], batch: int | None = None) -> None:
         self._spark = spark
-        _ = spark.streams.active  # starts the coordinator of state stores, without which Spark 4.1 does not read them
         self._path = fspath(path).rstrip("/")
         if character := _UNREAD.search(self._path):
             raise OptionError(
@@ -77,6 +76,7 @@ class StreamingCheckpoint:
                 f"{character[0]!r}: rename the directory, or make a link to it"
             )
         committed, begun = (self._numbers(log) for log in ("commits", "offsets"))
+        _ = spark.streams.active  # starts the coordinator of state stores, without which Spark 4.1 does not read them
         if not committed:
             raise NotASnapshotError(
                 f"{self._path} does not have a committed batch: expected the checkpointLocation of a query that ran a batch"
