@@ -68,6 +68,8 @@ class StreamingCheckpoint:
     """
 
     def __init__(self, spark: SparkSession, path: str | PathLike[str], batch: int | None = None) -> None:
+        with requirement("spark", "sp.StreamingCheckpoint and other uses of Spark", "pyspark", "py4j"):
+            import pyspark.sql  # noqa: F401
         self._spark = spark
         self._path = fspath(path).rstrip("/")
         if character := _UNREAD.search(self._path):
@@ -244,8 +246,7 @@ class StreamingCheckpoint:
 
     def _paths(self, directory: str, **options: str) -> list[str]:
         """Return the paths of the files of a directory; Spark does not read their content."""
-        with requirement("spark", "sp.StreamingCheckpoint and other uses of Spark", "pyspark", "py4j"):
-            from pyspark.errors import AnalysisException
+        from pyspark.errors import AnalysisException
 
         try:
             files = self._spark.read.format("binaryFile").options(**options).load(directory)
