@@ -13,18 +13,18 @@ from typing import Any, ClassVar, Final
 
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.errors import (
-    CorruptSnapshotError,
-    StateProcessorError,
-    UnknownSerializerError,
-    UnsupportedFormatError,
-)
-from state_processor.serializers.foreign_errors import is_foreign, message_of, qualified_name
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.paths import default_names
 from state_processor.serializers.registry import check_outer_version, find_snapshot_class, provide_snapshots
 from state_processor.serializers.user_registrations import SnapshotReader
+from state_processor.support.errors import (
+    CorruptSnapshotError,
+    StateProcessorError,
+    UnknownSerializerError,
+    UnsupportedFormatError,
+)
+from state_processor.support.foreign_errors import is_foreign, message_of, qualified_name
 
 
 class TypeSerializer(Codec):

@@ -15,7 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import (
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.paths import default_names
+from state_processor.support.errors import (
     UNWRITABLE,
     InvalidRowError,
     NotCompilableError,
@@ -23,9 +25,7 @@ from state_processor.serializers.errors import (
     UnsupportedFormatError,
     why_unwritable,
 )
-from state_processor.serializers.foreign_errors import culprit_of
-from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.paths import default_names
+from state_processor.support.foreign_errors import culprit_of
 
 if TYPE_CHECKING:
     from state_processor.serializers.java.hashing import EncodedValues, Hashes

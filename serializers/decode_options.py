@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import OptionError
+from state_processor.support.doors import spelled
+from state_processor.support.errors import OptionError
 
 Domain = Literal["whole", "number"]
 """Values that are not all values of the Arrow type: texts of whole numbers of any size, or of numbers of any size and scale."""

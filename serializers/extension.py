@@ -26,14 +26,12 @@ from state_processor.serializers.core.templates import (
 from state_processor.serializers.core.temporal import LocalDateTimeSerializer
 from state_processor.serializers.core.tuples import FieldsSerializer, fields_text
 from state_processor.serializers.decode_options import optional_field
-from state_processor.serializers.doors import registering
 from state_processor.serializers.java.hashing import EncodedValues, Hashes, fold_long, signed
 from state_processor.serializers.java.hashing import of_string as string_hash
 from state_processor.serializers.kernel.columns import DISCARD, Column
 from state_processor.serializers.kernel.encode.conversion import fields_in_order, match_fields
 from state_processor.serializers.kernel.encode.distinct_keys import distinct_values
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.late import pc, require
 from state_processor.serializers.paths import ELEMENT, KEY, VALUE, default_names, field_names
 from state_processor.serializers.runtime.scala import (
     NothingSerializer,
@@ -46,6 +44,8 @@ from state_processor.serializers.runtime.scala import (
 )
 from state_processor.serializers.snapshot_versions import SnapshotVersions, declared_versions
 from state_processor.serializers.user_registrations import description, register_description
+from state_processor.support.doors import registering
+from state_processor.support.late import pc, require
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.decode.program import DecodeBuilder

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
+from state_processor.support.errors import StateProcessorError, UnsupportedFormatError
 
 Release = tuple[int, ...]
 """Major and minor version of Flink."""

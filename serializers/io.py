@@ -1,7 +1,7 @@
 """Java's ``DataInput`` and ``DataOutput`` over bytes in memory.
 
 Every read is checked against the end of the data. A wrong length in a damaged file therefore raises a
-:class:`~state_processor.serializers.errors.CorruptSnapshotError` with source and offset. It never causes a large allocation or a
+:class:`~state_processor.support.errors.CorruptSnapshotError` with source and offset. It never causes a large allocation or a
 wrong slice.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from state_processor.serializers.errors import CorruptSnapshotError, OptionError, UnsupportedFormatError
+from state_processor.support.errors import CorruptSnapshotError, OptionError, UnsupportedFormatError
 
 MOST_EMPTY: Final = 1 << 24
 """Limit of elements without bytes (``NullValue``) in a collection."""

@@ -11,13 +11,13 @@ from importlib.machinery import PathFinder
 from logging import getLogger
 from typing import TYPE_CHECKING, Any, Final
 
-from state_processor.serializers.doors import registering
-from state_processor.serializers.errors import UnknownSerializerError
-from state_processor.serializers.foreign_errors import describe
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.snapshot_versions import ADAPTER_VERSION, SNAPSHOT_VERSIONS
 from state_processor.serializers.user_registrations import SnapshotReader, current_registrations, install, register
+from state_processor.support.doors import registering
+from state_processor.support.errors import UnknownSerializerError
+from state_processor.support.foreign_errors import describe
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

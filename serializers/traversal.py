@@ -8,9 +8,9 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final, Protocol, TypeVar, cast
 
 from state_processor.serializers.codec import Codec
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.io import MAX_NESTING
 from state_processor.serializers.paths import join
+from state_processor.support.errors import OptionError
 
 
 class Tree(Protocol):

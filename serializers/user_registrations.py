@@ -19,9 +19,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeVar
 
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.java.types import KryoClass
-from state_processor.serializers.locks import process_lock
+from state_processor.support.errors import OptionError
+from state_processor.support.locks import process_lock
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -31,7 +31,7 @@ def __getattr__(name: str) -> Any:
         module = import_module(_MODULES[name])
         value = import_module(f"{__name__}.{name}") if module.__name__ == __name__ else getattr(module, name)
     except ModuleNotFoundError:
-        from state_processor.serializers.late import requirement
+        from state_processor.support.late import requirement
 
         with requirement("spark", f"sp.{name} and other uses of Spark", "pyspark", "py4j"):
             raise

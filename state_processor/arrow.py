@@ -37,7 +37,7 @@ from state_processor.options.keywords import takes_options
 from state_processor.options.option import check_given
 from state_processor.read.rows import Rows
 from state_processor.read.scans import ArrowSchema, StateRequest
-from state_processor.serializers.doors import Door, entered, spelled
+from state_processor.support.doors import Door, entered, spelled
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:

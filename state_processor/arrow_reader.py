@@ -19,8 +19,8 @@ from state_processor.read.read_types import typed_schema
 from state_processor.read.rows import Rows
 from state_processor.read.scans import ArrowSchema, StateRequest, StateScan
 from state_processor.read.snapshot_reader import SnapshotReader
-from state_processor.serializers.doors import current_door, read_with
-from state_processor.serializers.errors import NotFoundError
+from state_processor.support.doors import current_door, read_with
+from state_processor.support.errors import NotFoundError
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import Any, Final, NoReturn
 
 from state_processor import __version__
 from state_processor.commands.terminal import complain, escape_in_help, printed_log
-from state_processor.serializers.doors import Door, choice_of, entered
-from state_processor.serializers.errors import StateProcessorError
+from state_processor.support.doors import Door, choice_of, entered
+from state_processor.support.errors import StateProcessorError
 from state_processor.types.answers import Answer
 
 BAD_INPUT: Final = 2

@@ -1,4 +1,4 @@
 """The errors that this library raises; all extend :class:`StateProcessorError`."""
 
-from state_processor.serializers.errors import *  # noqa: F403
-from state_processor.serializers.errors import __all__ as __all__
+from state_processor.support.errors import *  # noqa: F403
+from state_processor.support.errors import __all__ as __all__

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack, overload
 
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
-from state_processor.serializers.late import requirement
+from state_processor.support.late import requirement
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -25,7 +25,7 @@ from state_processor.options.groups import StateSnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.key_conditions import Values, both, either
 from state_processor.read.scans import ArrowSchema, StateRequest, columns_of
-from state_processor.serializers.late import require
+from state_processor.support.late import require
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:

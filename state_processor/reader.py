@@ -34,8 +34,6 @@ from state_processor.read.scans import ProjectedReader, StateRequest, splits_of,
 from state_processor.read.sizes import SizeReport, SizesBy
 from state_processor.read.snapshot_reader import SnapshotReader
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.doors import current_door, read_with
-from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.spark.data_source_registration import format_of_read, register_for_reader
 from state_processor.spark.datasource import FlinkSavepointDataSource
 from state_processor.spark.planned_read import can_plan, planned_read
@@ -51,6 +49,8 @@ from state_processor.spark.schemas import (
 from state_processor.spark.sizes import size_report
 from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import unwrap_spark_errors
+from state_processor.support.doors import current_door, read_with
+from state_processor.support.errors import NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier
 
 Uid: TypeAlias = str | OperatorIdentifier

@@ -34,7 +34,7 @@ from state_processor.options.flags import flag_values
 from state_processor.options.sink import SinkOptions
 from state_processor.options.source import SAVEPOINT_FORMAT
 from state_processor.read.read_types import with_metadata_of
-from state_processor.serializers.doors import Door, entered
+from state_processor.support.doors import Door, entered
 from state_processor.types import durations
 from state_processor.write.arrow_writer import SavepointWriter as ArrowWriter
 from state_processor.write.build import SavepointBuild

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from state_processor.serializers.locks import process_lock
+from state_processor.support.locks import process_lock
 
 CHANGE: Final = "change"
 BEFORE: Final = "before"

@@ -28,7 +28,7 @@ from state_processor.backends.read.keyed_splits import (
 from state_processor.backends.read.stored_operator import StoredOperator, naming_state
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.sql_times import in_time_zone
-from state_processor.serializers.late import pc
+from state_processor.support.late import pc
 
 ENTRIES: Final = "entries"
 SIZE: Final = "size_in_bytes"

@@ -23,7 +23,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE, OperatorState
 from state_processor.backends.metadata.streams import streams_in_files, streams_of
 from state_processor.backends.read.stored_operator import leaf_keyed_handles, operator_label, subtask_label
-from state_processor.serializers.errors import StateProcessorError
+from state_processor.support.errors import StateProcessorError
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -25,7 +25,7 @@ from state_processor.backends.read.key_lookup import WantedKeys, keys_of
 from state_processor.backends.read.stored_operator import leaf_keyed_handles, subtask_label
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.backends.state.key_groups import prefix_size
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,9 @@ from state_processor.backends.read.planned_reader import plan_read
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import KeyedDescription
-from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
-from state_processor.serializers.late import pc
-from state_processor.serializers.locks import cached_property
+from state_processor.support.errors import StateProcessorError, UnsupportedFormatError
+from state_processor.support.late import pc
+from state_processor.support.locks import cached_property
 
 
 class Narrowing:

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.kernel.compiler import entry_point
 from state_processor.serializers.kernel.signatures import int64, read, uint8, written
-from state_processor.serializers.late import pc
-from state_processor.serializers.locks import cached_property
+from state_processor.support.errors import OptionError
+from state_processor.support.late import pc
+from state_processor.support.locks import cached_property
 
 _PIECE: Final = 2048
 _SAMPLE: Final = 4 << 10

@@ -19,8 +19,8 @@ from state_processor.backends.read.state_access import StateReader
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription, UnreadState
 from state_processor.backends.state.python_states import shown_name
-from state_processor.serializers.errors import NotFoundError, UnsupportedFormatError
-from state_processor.serializers.locks import cached_property
+from state_processor.support.errors import NotFoundError, UnsupportedFormatError
+from state_processor.support.locks import cached_property
 
 NOT_COMPARED: Final = "not compared"
 """The change of a state that can't be compared."""

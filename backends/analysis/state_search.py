@@ -25,9 +25,9 @@ from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import shown_name
 from state_processor.serializers import paths
-from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.json_text import json_text_of, parse_json
-from state_processor.serializers.late import pc
+from state_processor.support.errors import OptionError, StateProcessorError
+from state_processor.support.late import pc
 
 IN_FLIGHT: Final = "IN_FLIGHT"
 COORDINATOR: Final = "COORDINATOR"

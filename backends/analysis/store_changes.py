@@ -34,7 +34,7 @@ from state_processor.backends.formats.sst.merge_kernel import within
 from state_processor.backends.formats.sst.runs import OpenTable, first_key, last_key
 from state_processor.backends.formats.sst.table import Table
 from state_processor.backends.metadata.streams import StateStream
-from state_processor.serializers.locks import process_lock
+from state_processor.support.locks import process_lock
 
 _READ_AT_ONCE: Final = 256 << 10
 _OPEN_TABLES: Final = 256

@@ -19,7 +19,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.stored_operator import subtask_label
 from state_processor.backends.state.key_groups import prefix_size
-from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.support.errors import CorruptSnapshotError
 
 Sizes = npt.NDArray[np.float64]
 

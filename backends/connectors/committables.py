@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from state_processor.backends.connectors.connector import Format, Formats, Versioned
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.support.errors import UnsupportedFormatError
 
 RECEIVED: Final = "RECEIVED"
 STATUSES: Final = (RECEIVED, "RETRY", "FAILED", "COMMITTED")

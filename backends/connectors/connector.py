@@ -20,11 +20,11 @@ from typing import Any, Final, Generic, TypeVar
 
 import pyarrow as pa
 
-from state_processor.serializers.errors import ForeignCodeError, InvalidRowError, StateProcessorError, UnsupportedFormatError
-from state_processor.serializers.foreign_errors import is_foreign, message_of, qualified_name
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.encode.conversion_table import spark_name
+from state_processor.support.errors import ForeignCodeError, InvalidRowError, StateProcessorError, UnsupportedFormatError
+from state_processor.support.foreign_errors import is_foreign, message_of, qualified_name
 
 _LOG: Final = getLogger("state_processor")
 

@@ -29,8 +29,8 @@ from state_processor.backends.connectors.connector import (
 )
 from state_processor.backends.connectors.layouts.choices import Versions
 from state_processor.backends.connectors.layouts.codecs import Codec, Content, read_all, to_bytes
-from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.support.errors import InvalidRowError
 
 ENUMERATOR: Final = "enumerator"
 """The split id of the row with the state of the enumerator, and the column of this state."""

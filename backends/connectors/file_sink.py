@@ -12,8 +12,8 @@ from typing import Final
 import pyarrow as pa
 
 from state_processor.backends.connectors.connector import CHECKPOINT, Format, Formats, SinkConnector, Values, Versioned
-from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.support.errors import CorruptSnapshotError, InvalidRowError
 
 BUCKET: Final = "bucket_id"
 BUCKET_PATH: Final = "bucket_path"

@@ -31,8 +31,8 @@ from state_processor.backends.connectors.connector import (
 from state_processor.backends.connectors.content_rows import ContentSource, part
 from state_processor.backends.connectors.layouts import kafka
 from state_processor.backends.connectors.layouts.codecs import Codec, Content, to_bytes
-from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.support.errors import InvalidRowError
 
 EARLIEST: Final = -2
 LATEST: Final = -1

@@ -32,10 +32,10 @@ from state_processor.backends.connectors.kafka import DYNAMIC_KAFKA, KAFKA, KAFK
 from state_processor.backends.connectors.layouts.choices import Versions
 from state_processor.backends.connectors.layouts.tables import LAYOUTS, Layouts, combined
 from state_processor.backends.connectors.sequence import SEQUENCE
-from state_processor.serializers.errors import OptionError
-from state_processor.serializers.foreign_errors import describe
 from state_processor.serializers.registry import entry_points
 from state_processor.serializers.user_registrations import current_registrations, install, register
+from state_processor.support.errors import OptionError
+from state_processor.support.foreign_errors import describe
 
 ENTRY_POINT_GROUP: Final = "state_processor.connectors"
 CONSUMER: Final = "-consumer"

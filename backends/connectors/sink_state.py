@@ -38,8 +38,8 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.stored_operator import find_operator, operator_label, state_variants
 from state_processor.backends.state.descriptions import OperatorListDescription
-from state_processor.serializers.doors import checked_choice, spelled
-from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
+from state_processor.support.doors import checked_choice, spelled
+from state_processor.support.errors import NotFoundError, OptionError, StateProcessorError
 
 WRITER_STATES: Final = ("writer_raw_states", "bucket-states")
 """The list state of a sink's writers, for Sink V1 and V2 and for ``StreamingFileSink``."""

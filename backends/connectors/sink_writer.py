@@ -45,7 +45,7 @@ from state_processor.backends.connectors.sink_state import (
     sink_schema,
     writer_values,
 )
-from state_processor.serializers.errors import InvalidRowError, StateProcessorError
+from state_processor.support.errors import InvalidRowError, StateProcessorError
 
 T = TypeVar("T")
 

@@ -34,14 +34,14 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.operator_state import OperatorStateReader, raw_elements
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.stored_operator import StoredOperator, operator_label, state_variants
-from state_processor.serializers.doors import checked_choice, spelled
-from state_processor.serializers.errors import (
+from state_processor.serializers.io import DataInput
+from state_processor.support.doors import checked_choice, spelled
+from state_processor.support.errors import (
     CorruptSnapshotError,
     NotFoundError,
     OptionError,
 )
-from state_processor.serializers.foreign_errors import is_foreign
-from state_processor.serializers.io import DataInput
+from state_processor.support.foreign_errors import is_foreign
 
 
 def _reader(snapshot: Snapshot, operator: OperatorState, name: str) -> OperatorStateReader:

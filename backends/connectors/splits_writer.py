@@ -27,8 +27,8 @@ from state_processor.backends.connectors.connector import (
 )
 from state_processor.backends.connectors.registry import sources
 from state_processor.backends.connectors.source_splits import recognized, splits_schema
-from state_processor.serializers.doors import checked_choice, spelled
-from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, OptionError
+from state_processor.support.doors import checked_choice, spelled
+from state_processor.support.errors import CorruptSnapshotError, InvalidRowError, OptionError
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage, StoredFile, storage_errors
-from state_processor.serializers.errors import WriteError
+from state_processor.support.errors import WriteError
 
 if TYPE_CHECKING:
     import pyarrow.fs as pafs

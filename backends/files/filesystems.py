@@ -14,8 +14,8 @@ import pyarrow.fs as pafs
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.ordered_threads import MOST_REQUESTS
 from state_processor.backends.files.storage_advice import in_short, unknown_scheme, unknown_setting, what_to_do
-from state_processor.serializers.errors import OptionError, StateProcessorError, UnsupportedFormatError
-from state_processor.serializers.redaction import without_values
+from state_processor.support.errors import OptionError, StateProcessorError, UnsupportedFormatError
+from state_processor.support.redaction import without_values
 
 BUCKET_SETTINGS: Final = "bucket."
 """Prefix of settings for one S3 bucket: ``bucket.logs.access_key``."""

@@ -6,8 +6,8 @@ import os
 import re
 from typing import Final, NamedTuple
 
-from state_processor.serializers.errors import MissingFileError, OptionError
-from state_processor.serializers.redaction import redacted
+from state_processor.support.errors import MissingFileError, OptionError
+from state_processor.support.redaction import redacted
 
 _URL: Final = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?://(?P<authority>[^/?]*))?(?P<path>[^?]*)(?:\?(?P<query>.*))?", re.DOTALL

@@ -17,9 +17,9 @@ from itertools import islice
 from threading import Condition
 from typing import Any, Final, Generic, TypeVar
 
-from state_processor.serializers.errors import OptionError
-from state_processor.serializers.locks import process_lock
-from state_processor.serializers.recycled_memory import release
+from state_processor.support.errors import OptionError
+from state_processor.support.locks import process_lock
+from state_processor.support.recycled_memory import release
 
 THREADS_VARIABLE: Final = "STATE_PROCESSOR_THREADS"
 PART_BYTES: Final = 16 << 20

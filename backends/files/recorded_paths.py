@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Entry, Storage
 from state_processor.backends.files.storage_advice import incomplete
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import CorruptSnapshotError, ForbiddenPathError, MissingFileError, StateProcessorError
-from state_processor.serializers.redaction import CONTAINER_SCHEMES
+from state_processor.support.doors import spelled
+from state_processor.support.errors import CorruptSnapshotError, ForbiddenPathError, MissingFileError, StateProcessorError
+from state_processor.support.redaction import CONTAINER_SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

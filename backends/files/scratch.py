@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Final
 
-from state_processor.serializers.errors import OptionError, ScratchSpaceError
-from state_processor.serializers.locks import process_lock
+from state_processor.support.errors import OptionError, ScratchSpaceError
+from state_processor.support.locks import process_lock
 
 try:
     import fcntl

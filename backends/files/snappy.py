@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from state_processor.serializers.errors import CorruptSnapshotError
-from state_processor.serializers.late import cramjam
+from state_processor.support.errors import CorruptSnapshotError
+from state_processor.support.late import cramjam
 
 _COMPRESSED: Final = 0x00
 _UNCOMPRESSED: Final = 0x01

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Final
 
-from state_processor.serializers.doors import spelled
+from state_processor.support.doors import spelled
 
 _AZURE: Final = "install it: pip install adlfs"
 _HDFS: Final = "set JAVA_HOME to a JDK, HADOOP_HOME to a Hadoop client, and CLASSPATH to the output of 'hadoop classpath --glob'"

@@ -22,15 +22,15 @@ from state_processor.serializers.base import TypeSerializer, TypeSerializerSnaps
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.unread import UnreadSnapshot
-from state_processor.serializers.errors import (
+from state_processor.serializers.format_versions import FormatVersions
+from state_processor.serializers.io import DataInput
+from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
+from state_processor.support.errors import (
     MissingFileError,
     StateProcessorError,
     UnknownSerializerError,
     UnsupportedFormatError,
 )
-from state_processor.serializers.format_versions import FormatVersions
-from state_processor.serializers.io import DataInput
-from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
 
 CLEAR: Final = 0
 SET: Final = 1

@@ -11,8 +11,8 @@ from state_processor.backends.formats.row_layout import suffix_size
 from state_processor.backends.formats.source import Block, EntryRun, FramedRun, Section, UnframedRun
 from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription, MapDescription
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput
+from state_processor.support.errors import UnsupportedFormatError
 
 _COMMA: Final = 0x2C
 _NULL: Final = b"\x01"

@@ -9,9 +9,9 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.kernel.columns import LAST_ACCESS_FIELD
 from state_processor.serializers.paths import ELEMENT, KEY, VALUE, is_inside
+from state_processor.support.errors import OptionError
 
 
 @dataclass(frozen=True, slots=True)

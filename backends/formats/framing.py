@@ -14,7 +14,7 @@ import numpy.typing as npt
 from state_processor.serializers.kernel.decode.tables import FOUND, fill_table, load_feed
 from state_processor.serializers.kernel.families import addresses_of, family
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16
-from state_processor.serializers.recycled_memory import numbers_apart
+from state_processor.support.recycled_memory import numbers_apart
 
 ENTRY_FIELDS: Final = 5
 KEY_GROUP: Final = 4

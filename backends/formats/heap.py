@@ -27,9 +27,9 @@ from state_processor.backends.state.descriptions import KeyedDescription, descri
 from state_processor.serializers.codec import VARIABLE
 from state_processor.serializers.core.unread import reason_end_unknown
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import CorruptSnapshotError, UnknownSerializerError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.locks import cached_property
+from state_processor.support.errors import CorruptSnapshotError, UnknownSerializerError, UnsupportedFormatError
+from state_processor.support.locks import cached_property
 
 HEAD: Final = 6
 """Bytes before the entries of a state: its id and the count."""

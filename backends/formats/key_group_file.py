@@ -20,7 +20,7 @@ from state_processor.backends.state import state_headers
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import KeyedDescription, ListDescription
 from state_processor.backends.state.key_groups import prefix_size
-from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.support.errors import CorruptSnapshotError
 
 KeyGroupBlock = tuple[int, int, int]
 """Offset, end and key group of the entries of a key group."""

@@ -11,7 +11,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.streams import StateStream
 from state_processor.backends.state import state_headers
-from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.support.errors import UnsupportedFormatError
 
 if TYPE_CHECKING:
     from state_processor.backends.formats.heap import HeapSource

@@ -20,8 +20,8 @@ from state_processor.backends.metadata.streams import StateStream
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import BroadcastDescription, describe_operator_state
 from state_processor.backends.state.state_headers import read_header
-from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
 from state_processor.serializers.io import DataInput
+from state_processor.support.errors import CorruptSnapshotError, StateProcessorError
 
 _ADVICE: Final = "The snapshot is damaged: use another one, or another copy of it"
 

@@ -24,10 +24,10 @@ from state_processor.backends.state.descriptions import EVENT_PREFIX, PROCESSING
 from state_processor.serializers.base import TypeSerializer, read_versioned_snapshot
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
+from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
 
 MAGIC: Final = b"\xf1\xcd\x85\x9f"
 VERSION: Final = 2

@@ -37,8 +37,8 @@ from state_processor.backends.state import state_headers
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import prefix_size
-from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, UnsupportedFormatError
-from state_processor.serializers.locks import cached_property, process_lock
+from state_processor.support.errors import CorruptSnapshotError, MissingFileError, UnsupportedFormatError
+from state_processor.support.locks import cached_property, process_lock
 
 _OPEN_STORES: Final = 4
 _OPEN_TABLES: Final = 256

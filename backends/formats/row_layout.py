@@ -26,14 +26,6 @@ from state_processor.serializers.codec import VARIABLE, Codec
 from state_processor.serializers.core.collections import MapStateValue
 from state_processor.serializers.core.templates import SignFlippedLongSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import (
-    CorruptSnapshotError,
-    ForeignCodeError,
-    NotCompilableError,
-    StateProcessorError,
-    UndecodableValueError,
-)
-from state_processor.serializers.foreign_errors import culprit_of, message_of
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder, Feed, Locate, LocateAmong
@@ -41,6 +33,14 @@ from state_processor.serializers.kernel.decode.program import CONTEXT, DecodeBui
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.kernel.outcomes import log_fallback
 from state_processor.serializers.user_registrations import Registrations, current_registrations
+from state_processor.support.errors import (
+    CorruptSnapshotError,
+    ForeignCodeError,
+    NotCompilableError,
+    StateProcessorError,
+    UndecodableValueError,
+)
+from state_processor.support.foreign_errors import culprit_of, message_of
 
 KEY_COLUMN: Final = "key"
 KEY_GROUP_COLUMN: Final = "_key_group"

@@ -19,13 +19,13 @@ from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN, VALUE,
 from state_processor.backends.formats.source import Block, Buffer, EntryLocator, view
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import NotCompilableError, UndecodableValueError
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.late import pc
-from state_processor.serializers.locks import cached_property
+from state_processor.support.doors import spelled
+from state_processor.support.errors import NotCompilableError, UndecodableValueError
+from state_processor.support.late import pc
+from state_processor.support.locks import cached_property
 
 FIRST_INDEX: Final = b"first_index"
 """Metadata of a batch with a piece of a list: the index of its first element."""

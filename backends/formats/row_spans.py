@@ -14,14 +14,14 @@ from state_processor.backends.formats.key_index import FixedRow
 from state_processor.backends.formats.row_layout import RowLayout, placing_errors, row_input, size_of
 from state_processor.serializers.codec import VARIABLE
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import NotCompilableError
 from state_processor.serializers.kernel.compiler import entry_point, inlined_kernel
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder, Locate
 from state_processor.serializers.kernel.decode.program import DecodeBuilder, DecodeProgram
 from state_processor.serializers.kernel.memory import load_i64
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.kernel.signatures import boolean, int64, read, uint8, written
-from state_processor.serializers.locks import cached_property
+from state_processor.support.errors import NotCompilableError
+from state_processor.support.locks import cached_property
 
 GUIDE: Final = 0
 """The next row of the guide."""

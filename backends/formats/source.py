@@ -23,8 +23,8 @@ from state_processor.backends.state.column_types import AS_WRITTEN, ColumnTypes,
 from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
 from state_processor.backends.state.state_headers import DESCRIBED, Same, read_header
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataInput
+from state_processor.support.errors import CorruptSnapshotError
 
 Entries = npt.NDArray[np.int64]
 Buffer = npt.NDArray[np.uint8]

@@ -14,9 +14,9 @@ from state_processor.backends.files.recorded_paths import WITHOUT_SNAPSHOTS
 from state_processor.backends.files.storage import Entry, Storage
 from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
 from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE, CheckpointMetadata, metadata_content, read_metadata
-from state_processor.serializers.errors import CorruptSnapshotError, NotASnapshotError, StateProcessorError
-from state_processor.serializers.foreign_errors import foreign_errors
-from state_processor.serializers.redaction import redacted_repr
+from state_processor.support.errors import CorruptSnapshotError, NotASnapshotError, StateProcessorError
+from state_processor.support.foreign_errors import foreign_errors
+from state_processor.support.redaction import redacted_repr
 
 DEPTH: Final = 4
 """Levels below a directory that are searched by default."""

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from state_processor.serializers.redaction import redacted_repr
+from state_processor.support.redaction import redacted_repr
 
 
 class MetadataFile(Protocol):

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
-from state_processor.serializers.errors import CorruptSnapshotError, OptionError
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.java.object_input import STREAM_HEADER
+from state_processor.support.errors import CorruptSnapshotError, OptionError
 
 SAVEPOINT: Final = "savepoint"
 CHECKPOINT: Final = "checkpoint"

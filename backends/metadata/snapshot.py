@@ -28,10 +28,10 @@ from state_processor.backends.metadata.snapshot_metadata import (
     stored_metadata,
 )
 from state_processor.backends.metadata.streams import StateStream, open_stream, reused_files, stream_identity
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import MissingFileError, NotASnapshotError, OptionError, StateProcessorError
-from state_processor.serializers.foreign_errors import foreign_errors
-from state_processor.serializers.redaction import redacted_repr
+from state_processor.support.doors import spelled
+from state_processor.support.errors import MissingFileError, NotASnapshotError, OptionError, StateProcessorError
+from state_processor.support.foreign_errors import foreign_errors
+from state_processor.support.redaction import redacted_repr
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping

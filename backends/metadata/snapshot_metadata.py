@@ -30,9 +30,9 @@ from state_processor.backends.metadata.handles import (
     StreamStateHandle,
 )
 from state_processor.backends.metadata.properties import NULL_STREAM, CheckpointProperties, decode_properties
-from state_processor.serializers.errors import MissingFileError, UnsupportedFormatError
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import INT, LONG, DataOutput
+from state_processor.support.errors import MissingFileError, UnsupportedFormatError
 
 _PICTURED: Final = 40
 _TEXT: Final = frozenset(b"\t\n\r").union(range(0x20, 0x7F))

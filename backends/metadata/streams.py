@@ -21,8 +21,8 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.handles import StoredPart
 from state_processor.backends.metadata.properties import SAVEPOINT
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, check_not_replaced
-from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError
-from state_processor.serializers.redaction import redacted
+from state_processor.support.errors import CorruptSnapshotError, MissingFileError
+from state_processor.support.redaction import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

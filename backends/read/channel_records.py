@@ -21,11 +21,11 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.raw_state import INPUT, ChannelState
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
-from state_processor.serializers.foreign_errors import third_party_errors
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.late import pc
 from state_processor.serializers.runtime.stream_records import STREAM_ELEMENTS, StreamElementSerializer
+from state_processor.support.errors import CorruptSnapshotError, StateProcessorError
+from state_processor.support.foreign_errors import third_party_errors
+from state_processor.support.late import pc
 
 CONTINUED: Final = "continued"
 """The kind of a row for the rest of a record that began in a buffer before: it was sent when the checkpoint was made."""

@@ -24,8 +24,8 @@ from state_processor.backends.read.stored_operator import StoredOperator, naming
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import KeyedDescription, keyed_variants
 from state_processor.backends.state.python_states import check_known, shown_name, stored_name, type_of_one_state
-from state_processor.serializers.errors import NotFoundError, UndecodableValueError
-from state_processor.serializers.locks import process_lock
+from state_processor.support.errors import NotFoundError, UndecodableValueError
+from state_processor.support.locks import process_lock
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Result = TypeVar("_Result")

@@ -17,7 +17,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.read.stored_operator import operator_label, subtask_label
 from state_processor.backends.state.key_groups import prefix_size
-from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
+from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
 
 if TYPE_CHECKING:
     import pyarrow as pa

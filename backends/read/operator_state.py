@@ -30,9 +30,9 @@ from state_processor.backends.state.descriptions import (
     describe_operator_state,
 )
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import CorruptSnapshotError
-from state_processor.serializers.foreign_errors import third_party_errors
 from state_processor.serializers.io import DataInput
+from state_processor.support.errors import CorruptSnapshotError
+from state_processor.support.foreign_errors import third_party_errors
 
 
 @dataclass(frozen=True, slots=True)

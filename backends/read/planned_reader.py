@@ -12,7 +12,7 @@ import pyarrow as pa
 from state_processor.backends.formats.field_selection import Selection, applied
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.serializers.decode_options import can_have_nanos, plain_schema
-from state_processor.serializers.locks import cached_property
+from state_processor.support.locks import cached_property
 
 if TYPE_CHECKING:
     from state_processor.backends.read.read_options import ReadOptions

@@ -23,8 +23,8 @@ from state_processor.backends.sql.nodes import PlanNode, PlanOperator
 from state_processor.backends.sql.operators.registry import has_state
 from state_processor.backends.sql.plan import COMMITTER, CompiledPlan, translations
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import OptionError
+from state_processor.support.doors import spelled
+from state_processor.support.errors import OptionError
 
 _LOG: Final = getLogger("state_processor")
 _NAME: Final = re.compile(r"(?:Source: |Sink: )?(.+)\[(\d+)\].*")

@@ -21,10 +21,10 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState, O
 from state_processor.backends.read.planned_reader import PlannedReader
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.stored_operator import StoredOperator, subtask_label
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError, OptionError
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput
+from state_processor.support.doors import spelled
+from state_processor.support.errors import CorruptSnapshotError, NotFoundError, OptionError
 
 INPUT: Final = "input"
 OUTPUT: Final = "output"

@@ -23,8 +23,8 @@ from state_processor.backends.read.option import (
 from state_processor.backends.state.column_types import ColumnTypes, Undescribed
 from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
 from state_processor.serializers.decode_options import DecodeOptions, Nanos
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import OptionError
+from state_processor.support.doors import spelled
+from state_processor.support.errors import OptionError
 
 if TYPE_CHECKING:
     import pyarrow as pa

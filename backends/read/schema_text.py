@@ -17,7 +17,7 @@ from state_processor.backends.formats.row_shapes import WINDOW
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.core.sql_times import zoned_types
 from state_processor.serializers.decode_options import SPARK_NAMES
-from state_processor.serializers.doors import spelled
+from state_processor.support.doors import spelled
 
 COMMENT: Final = b"comment"
 _OTHER_COLUMNS: Final = {NAMESPACE: ("namespace",), WINDOW: ("namespace",), VALUE: ("map_key", "value")}

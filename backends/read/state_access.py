@@ -33,9 +33,9 @@ from state_processor.backends.state.descriptions import (
 )
 from state_processor.backends.state.python_states import shown_name, stored_name, type_of_one_state
 from state_processor.serializers.decode_options import plain_schema
-from state_processor.serializers.doors import read_with, spelled
-from state_processor.serializers.errors import NotFoundError, OptionError
-from state_processor.serializers.locks import cached_property
+from state_processor.support.doors import read_with, spelled
+from state_processor.support.errors import NotFoundError, OptionError
+from state_processor.support.locks import cached_property
 
 TIMER_KIND: Final = "TIMER"
 KEYED_KIND: Final = "KEYED"

@@ -29,16 +29,16 @@ from state_processor.backends.state.descriptions import (
 )
 from state_processor.backends.state.state_headers import KEPT, Same
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.doors import code_or_text, spelled
-from state_processor.serializers.errors import (
+from state_processor.support.doors import code_or_text, spelled
+from state_processor.support.errors import (
     CorruptSnapshotError,
     MissingFileError,
     NotFoundError,
     StateProcessorError,
     UnsupportedFormatError,
 )
-from state_processor.serializers.foreign_errors import foreign_classes, foreign_errors, third_party_errors
-from state_processor.serializers.locks import cached_property
+from state_processor.support.foreign_errors import foreign_classes, foreign_errors, third_party_errors
+from state_processor.support.locks import cached_property
 
 
 def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | None = None) -> OperatorState:

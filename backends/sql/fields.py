@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.logical_type_text import parse_logical_type
 from state_processor.serializers.table.logical_types import (
     ArrayType,
@@ -19,6 +18,7 @@ from state_processor.serializers.table.logical_types import (
     TimestampType,
 )
 from state_processor.serializers.table.type_descriptors import SQL_TYPES, TYPE, TypeField
+from state_processor.support.errors import OptionError
 
 _FIELD: Final = re.compile(r"\s*`((?:[^`]|``)*)`\s*(.*)", re.DOTALL)
 _ROW: Final = re.compile(r"\s*ROW\s*<(.*)>\s*(?:NOT\s+NULL\s*)?", re.DOTALL)

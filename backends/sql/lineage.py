@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from state_processor.backends.sql.fields import PlanFields, row_fields
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 Identity = str
 

@@ -14,10 +14,10 @@ from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.row_names import FieldName, RowNames, names_of_row, rows_in
 from state_processor.serializers.table.rowdata import RowDataSerializer
+from state_processor.support.doors import spelled
+from state_processor.support.errors import OptionError
 
 _KEY: Final = "key"
 

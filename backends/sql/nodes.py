@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from state_processor.backends.metadata.operator_id import HashedNode, operator_id
 from state_processor.backends.sql.fields import PlanFields, distinct_names, picked, row_fields
 from state_processor.backends.sql.lineage import Relation, Relations, identity, normal_node
-from state_processor.serializers.errors import OptionError, StateMigrationError
-from state_processor.serializers.locks import cached_property
+from state_processor.support.errors import OptionError, StateMigrationError
+from state_processor.support.locks import cached_property
 
 if TYPE_CHECKING:
     from state_processor.backends.sql.bootstrap import History

@@ -13,9 +13,9 @@ from state_processor.backends.metadata.operator_id import graph_hashes, operator
 from state_processor.backends.sql.nodes import JobGraph, Outlets, PlanNode, PlanOperator, SinkShape, Way
 from state_processor.backends.sql.operators.registry import operator_of
 from state_processor.backends.sql.operators.sinks import has_row_time, sink_row
-from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.json_text import parse_json
-from state_processor.serializers.locks import cached_property
+from state_processor.support.errors import NotFoundError, OptionError
+from state_processor.support.locks import cached_property
 
 _SHOWN: Final = 40
 _RELEASE: Final = re.compile(r"(\d+)\.(\d+)")

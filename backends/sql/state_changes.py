@@ -11,9 +11,9 @@ from state_processor.backends.sql.accumulators import AggregateCall, call_fields
 from state_processor.backends.sql.fields import PlanField, distinct_names, is_time
 from state_processor.backends.sql.lineage import Identity, Relation
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import OptionError, StateMigrationError
-from state_processor.serializers.locks import cached_property
 from state_processor.serializers.table.logical_types import MAP_VIEW, BytesType, DecimalType, LogicalType, TextType
+from state_processor.support.errors import OptionError, StateMigrationError
+from state_processor.support.locks import cached_property
 
 _GAINED: Final = "gets time-to-live; the time of last access is the time of writing"
 _LOST: Final = "loses time-to-live; expired values stay"

@@ -19,13 +19,13 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import OptionError, StateMigrationError
 from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.paths import ELEMENT, KEY, VALUE, is_inside, join, moved
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.traversal import transform
+from state_processor.support.doors import spelled
+from state_processor.support.errors import OptionError, StateMigrationError
 
 if TYPE_CHECKING:
     from state_processor.serializers.kryo.serializer import KryoSerializer

@@ -20,11 +20,11 @@ import pyarrow as pa
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.doors import code_or_text
-from state_processor.serializers.errors import InvalidRowError, OptionError, UnsupportedFormatError
 from state_processor.serializers.kernel.encode.conversion import conform
 from state_processor.serializers.keys.hash_codes import column_hashes, polynomial
-from state_processor.serializers.late import pc
+from state_processor.support.doors import code_or_text
+from state_processor.support.errors import InvalidRowError, OptionError, UnsupportedFormatError
+from state_processor.support.late import pc
 
 Hashes = npt.NDArray[np.int32]
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from state_processor.backends.metadata.handles import MAX_KEY_GROUPS, KeyGroupRange
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 _ONE_BYTE_PREFIX = 128
 """Maximum max parallelism for a key group prefix of one byte; above it, the prefix has two bytes."""

@@ -25,8 +25,6 @@ from state_processor.backends.state.descriptions import (
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.collections import JoinedListCodec, ListSerializer, MapSerializer
-from state_processor.serializers.doors import code_or_text, spelled
-from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError, OptionError
 from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.python_state import (
@@ -36,6 +34,8 @@ from state_processor.serializers.table.python_state import (
     OneElementSerializer,
     framed,
 )
+from state_processor.support.doors import code_or_text, spelled
+from state_processor.support.errors import CorruptSnapshotError, NotFoundError, OptionError
 
 PythonKind = Literal["", "VALUE", "LIST", "MAP"]
 """The kind of state in the job; empty if only the type was given."""

@@ -24,8 +24,8 @@ from state_processor.backends.metadata.snapshot_metadata import (
 )
 from state_processor.backends.state.key_groups import check_parallelism, range_of_subtask
 from state_processor.backends.write.staging import Staging
-from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.format_versions import NEWEST_FLINK
+from state_processor.support.errors import OptionError, StateProcessorError
 
 WIDEST_VERSION: Final = 3
 """The version of ``_metadata`` that every Flink since 1.11 reads."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.serializers.errors import InvalidRowError
+from state_processor.support.errors import InvalidRowError
 
 TOMBSTONES: Final = 0
 """Phase of keys whose entries in the source savepoint are left out."""

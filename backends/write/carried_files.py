@@ -28,7 +28,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import write_metadata
 from state_processor.backends.metadata.streams import StateStream, StreamInFile, streams_in_files, with_streams
 from state_processor.backends.write.staging import Staging
-from state_processor.serializers.errors import WriteError
+from state_processor.support.errors import WriteError
 
 COPIES: Final = 8
 """So many files are copied at a time."""

@@ -45,15 +45,15 @@ from state_processor.backends.write.blobs import BlobAddress
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.collections import JoinedListCodec, MapStateValue
 from state_processor.serializers.core.templates import SignFlippedLongSerializer
-from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.columns import Column
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kernel.encode.encoder import ColumnEncoder, Encoded, describe_row
 from state_processor.serializers.kernel.encode.program import EncodeBuilder, EncodeOptions, EncodeProgram
 from state_processor.serializers.kernel.opcodes import LOOSE, Op
 from state_processor.serializers.keys.hash_codes import hash_codes
-from state_processor.serializers.late import pc
 from state_processor.serializers.runtime.ttl import TtlMapStateValue
+from state_processor.support.errors import InvalidRowError
+from state_processor.support.late import pc
 
 KEY: Final = "key"
 VALUE: Final = "value"

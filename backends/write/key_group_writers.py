@@ -36,9 +36,9 @@ from state_processor.backends.write.keyed_writer import KeyedFileWriter
 from state_processor.backends.write.operator_writer import encode_columns
 from state_processor.backends.write.sorted_entries import order_of_keys
 from state_processor.serializers.base import write_versioned_snapshot
-from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataOutput
-from state_processor.serializers.late import pc
+from state_processor.support.errors import InvalidRowError
+from state_processor.support.late import pc
 
 _SHORT: Final = 2
 _MARKED: Final = 4

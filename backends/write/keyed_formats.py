@@ -18,8 +18,8 @@ from state_processor.backends.write.carried_files import BaseStore, OpenSink
 from state_processor.backends.write.key_group_writers import KeyedHeapFileWriter, KeyedStateFileWriter
 from state_processor.backends.write.keyed_writer import KeyedFileWriter, KeyedStateWriter, KeyedSubtask
 from state_processor.backends.write.store_writer import FORST, ROCKSDB, KeyedStateStoreWriter
-from state_processor.serializers.doors import changing, checked_choice, choice_of, spelled
-from state_processor.serializers.errors import OptionError
+from state_processor.support.doors import changing, checked_choice, choice_of, spelled
+from state_processor.support.errors import OptionError
 
 _DEFAULT_FAMILY: Final = "default"
 _HEAP: Final = "heap"

@@ -24,8 +24,8 @@ from state_processor.backends.state.descriptions import describe_keyed
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.backends.write.blobs import GroupState
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import InvalidRowError, OptionError, StateProcessorError
 from state_processor.serializers.io import DataInput
+from state_processor.support.errors import InvalidRowError, OptionError, StateProcessorError
 
 _EVERYTHING: Final = frozenset({"key", "namespace", "map_key", "timestamp"})
 

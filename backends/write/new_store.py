@@ -27,7 +27,7 @@ from state_processor.backends.formats.sst.table import Table
 from state_processor.backends.formats.sst.table_builder import COMPARATOR, Entries, TableBuilder, tag
 from state_processor.backends.metadata.streams import StateStream
 from state_processor.backends.write.sorted_entries import first_of_keys, order_of_keys
-from state_processor.serializers.errors import ScratchSpaceError
+from state_processor.support.errors import ScratchSpaceError
 
 _Bytes = npt.NDArray[np.uint8]
 _Markers = tuple[_Bytes, bool]

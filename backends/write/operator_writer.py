@@ -15,12 +15,12 @@ from state_processor.backends.state.descriptions import BROADCAST, BroadcastDesc
 from state_processor.backends.state.state_registration import MODES, operator_header, register
 from state_processor.backends.write.pending_updates import resolved_broadcast, with_pending_parts
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import InvalidRowError, NotFoundError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kernel.encode.encoder import ColumnEncoder, Encoded
 from state_processor.serializers.kernel.encode.program import EncodeBuilder
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.support.errors import InvalidRowError, NotFoundError
 
 
 class OperatorStateFileWriter:

@@ -19,9 +19,9 @@ from state_processor.backends.write.blobs import GroupState
 from state_processor.backends.write.entry_encoder import VALUE
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import JoinedListCodec, MapStateValue
-from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.kryo.pending_values import Columns, PendingEntries, StoredParts, with_pending_values
+from state_processor.support.errors import InvalidRowError
 
 Bytes = npt.NDArray[np.uint8]
 _State = TypeVar("_State", bound=StateDescription)

@@ -34,11 +34,11 @@ from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.collections import ListSerializerSnapshot, MapSerializerSnapshot
-from state_processor.serializers.errors import NotCompilableError
 from state_processor.serializers.evolution.migrated_values import converting
 from state_processor.serializers.evolution.migration import Adapt, Migrated, Note, TypeMigration
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.runtime.namespaces import TimerSerializer
+from state_processor.support.errors import NotCompilableError
 
 KEY_PATH: Final = "key:"
 NAMESPACE_PATH: Final = "namespace:"

@@ -15,13 +15,13 @@ import pyarrow as pa
 from state_processor.serializers.avro.scalars import AvroNull, AvroString, AvroType
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.json_text import parse_json
 from state_processor.serializers.kernel.opcodes import BLOCKS, Op
 from state_processor.serializers.paths import ELEMENT, VALUE
 from state_processor.serializers.traversal import transform
+from state_processor.support.errors import UndecodableValueError, UnsupportedFormatError
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from state_processor.serializers.avro.containers import AvroBranch
 from state_processor.serializers.avro.schema import AvroSchema
-from state_processor.serializers.errors import StateMigrationError
 from state_processor.serializers.paths import join
+from state_processor.support.errors import StateMigrationError
 
 _PROMOTIONS: Final = {
     "int": ("long", "float", "double"),

@@ -12,10 +12,10 @@ from state_processor.serializers.base import TypeSerializer, TypeSerializerSnaps
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import StringSerializer
 from state_processor.serializers.core.templates import DelegatingSerializer
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.traversal import walk
+from state_processor.support.errors import UnsupportedFormatError
 
 if TYPE_CHECKING:
     pass

@@ -25,12 +25,12 @@ from state_processor.serializers.core.time_values import (
     to_local_time,
 )
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import NotCompilableError, UndecodableValueError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.kernel.opcodes import CLOCK_TEXT, COUNTS, DATE_TEXT, FIXED, INSTANT_TEXT, LOCAL_TEXT, SIZED, Op
 from state_processor.serializers.table.binary_values import decimal_limit
 from state_processor.serializers.text_grammar import shown, to_number, to_whole_number
+from state_processor.support.errors import NotCompilableError, UndecodableValueError
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

@@ -19,8 +19,8 @@ from state_processor.serializers.avro.scalars import (
     AvroString,
 )
 from state_processor.serializers.codec import Codec
-from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import MAX_NESTING
+from state_processor.support.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
 
 MOST_TYPES: Final = 1 << 16
 """The limit of fields, elements and branches in a type, counting the fields of each referenced record."""

@@ -15,7 +15,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from state_processor.serializers.core.time_values import EPOCH, MILLIS_OF_DAY, LocalDate
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.kernel.calendar import (
     CYCLE,
     CYCLE_END,
@@ -24,6 +23,7 @@ from state_processor.serializers.kernel.calendar import (
     LAST_JULIAN_DAY,
     YEARS_4,
 )
+from state_processor.support.errors import OptionError
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo

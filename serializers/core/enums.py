@@ -10,10 +10,10 @@ import pyarrow as pa
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import provide_snapshots
+from state_processor.support.errors import UnsupportedFormatError
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

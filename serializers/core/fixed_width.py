@@ -12,10 +12,10 @@ import pyarrow as pa
 from state_processor.serializers.base import SimpleSerializer
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UNWRITABLE, NotCompilableError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.hashing import EncodedValues, Hashes
-from state_processor.serializers.late import pc
+from state_processor.support.errors import UNWRITABLE, NotCompilableError
+from state_processor.support.late import pc
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

@@ -16,8 +16,8 @@ from state_processor.serializers.base import (
     read_versioned_snapshot,
     write_versioned_snapshot,
 )
-from state_processor.serializers.errors import UnknownSerializerError
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.support.errors import UnknownSerializerError
 
 OPTIONAL_MAP_HEADER: Final = 0x4F2C69A3D70
 _SMALLEST_ENTRY: Final = 4

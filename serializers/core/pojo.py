@@ -26,13 +26,13 @@ from state_processor.serializers.core.pojo_entries import (
     subclass_verdicts,
 )
 from state_processor.serializers.decode_options import WIDEST, DecodeOptions
-from state_processor.serializers.doors import reading_as_bytes, registering
-from state_processor.serializers.errors import InvalidRowError, OptionError, UndescribedClassError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput, encode_modified_utf8
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.paths import join
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.user_registrations import current_registrations
+from state_processor.support.doors import reading_as_bytes, registering
+from state_processor.support.errors import InvalidRowError, OptionError, UndescribedClassError, UnsupportedFormatError
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from state_processor.serializers.core.pojo_entries import PojoField
 from state_processor.serializers.decode_options import DecodeOptions, optional_field
-from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.conversion import match_fields
-from state_processor.serializers.late import pc
+from state_processor.support.errors import InvalidRowError
+from state_processor.support.late import pc
 
 CLASS_FIELD: Final = "_class"
 """The field with the class name of a value, in columns of POJOs that have subclasses."""

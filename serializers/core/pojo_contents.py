@@ -12,8 +12,8 @@ from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.basic import CharSerializer, NumberSerializer
 from state_processor.serializers.core.pojo import PojoCodec
 from state_processor.serializers.core.pojo_columns import CLASS_FIELD
-from state_processor.serializers.late import pc
 from state_processor.serializers.traversal import walk
+from state_processor.support.late import pc
 
 
 @dataclass

@@ -16,9 +16,9 @@ from state_processor.serializers.core.optional_map import (
     read_framed_snapshot,
     snapshot_frame,
 )
-from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.user_registrations import current_registrations, register
+from state_processor.support.errors import StateProcessorError
 
 
 class PojoValue(dict[str, Any]):

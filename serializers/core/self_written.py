@@ -19,12 +19,12 @@ from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.core.templates import DelegatingSerializer, FieldsCodec
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.doors import registering
-from state_processor.serializers.errors import InvalidRowError, OptionError, UnsupportedFormatError
 from state_processor.serializers.flink_packages import RUNTIME
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.user_registrations import current_registrations, register
+from state_processor.support.doors import registering
+from state_processor.support.errors import InvalidRowError, OptionError, UnsupportedFormatError
 
 HADOOP: Final = "org.apache.hadoop.io."
 FLINK: Final = "org.apache.flink.types."

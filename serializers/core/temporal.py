@@ -26,12 +26,12 @@ from state_processor.serializers.core.time_values import (
     to_local_time,
 )
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.hashing import EncodedValues, Hashes, fold_long, signed
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.support.errors import UndecodableValueError
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

@@ -12,10 +12,10 @@ import pyarrow as pa
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UnknownSerializerError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.traversal import walk
+from state_processor.support.errors import UnknownSerializerError
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

@@ -25,7 +25,6 @@ from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.core.templates import ObservedCodec
 from state_processor.serializers.core.time_values import Instant, SqlTimestamp
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.evolution.migration import COLLECTIONS, FLINK_2, collection_of
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.java.types import BOXES, PRIMITIVES
@@ -35,6 +34,7 @@ from state_processor.serializers.kryo.layouts import whole
 from state_processor.serializers.kryo.serializer import Encoding, KryoSerializer, KryoValue
 from state_processor.serializers.kryo.wire import KRYO_2
 from state_processor.serializers.traversal import fold
+from state_processor.support.errors import UndecodableValueError, UnsupportedFormatError
 
 Convert = Callable[[Any], Any]
 """Makes a value of an object (a node of a tree), or of the bare value of a primitive."""

@@ -23,7 +23,6 @@ from state_processor.serializers.core.pojo import PojoCodec, PojoSerializer
 from state_processor.serializers.core.pojo_entries import PojoField
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import StateMigrationError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.opcodes import Op
@@ -31,6 +30,7 @@ from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.serializers.traversal import with_changed_children, zip_types
+from state_processor.support.errors import StateMigrationError
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

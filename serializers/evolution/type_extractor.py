@@ -20,10 +20,10 @@ from state_processor.serializers.core.nullable import EitherSerializer, Nullable
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.kryo.user_classes import java_type_of
 from state_processor.serializers.traversal import fold
+from state_processor.support.errors import OptionError
 
 _ARGUMENTS: Final[dict[type[TypeSerializer], tuple[bool, ...]]] = {
     ListSerializer: (False,),

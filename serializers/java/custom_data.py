@@ -6,10 +6,10 @@ still lists the fields, so that parsers of object streams expect them.
 
 from __future__ import annotations
 
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.java.object_input import STREAM_HEADER, JavaInstance
 from state_processor.serializers.java.object_output import JavaClassDescription, write_java_object
+from state_processor.support.errors import UnsupportedFormatError
 
 _REFERENCE, _CLASS, _OBJECT, _STRING, _BLOCK, _END, _NULL, _LONG_BLOCK = 0x71, 0x72, 0x73, 0x74, 0x77, 0x78, 0x70, 0x7A
 _PRIMITIVES = frozenset(b"BCDFIJSZ")

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput
+from state_processor.support.errors import UnsupportedFormatError
 
 STREAM_HEADER: Final = b"\xac\xed\x00\x05"
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import encode_modified_utf8
 from state_processor.serializers.java.object_input import STREAM_HEADER, JavaClass, JavaEnum, JavaInstance, class_name
+from state_processor.support.errors import UnsupportedFormatError
 
 _NULL: Final = b"\x70"
 _REFERENCE: Final = b"\x71"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 _PRIMITIVES: Final = (
     ("boolean", "Z", "java.lang.Boolean"),

@@ -25,7 +25,7 @@ from state_processor.serializers.kernel.compiling.cache import (
 )
 from state_processor.serializers.kernel.interpreter import in_python, interpret, interpreter
 from state_processor.serializers.kernel.signatures import ArgumentType
-from state_processor.serializers.locks import cached_property
+from state_processor.support.locks import cached_property
 
 __all__ = [
     "FOLDER_SETTING",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from logging import getLogger
 from typing import Final
 
-from state_processor.serializers.doors import spelled
+from state_processor.support.doors import spelled
 
 OK: Final = 0
 FULL: Final = 1

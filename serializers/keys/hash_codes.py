@@ -17,7 +17,6 @@ from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.rows import ROW_KIND_FIELD, ROW_KINDS, RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, UnsupportedFormatError, why_unwritable
 from state_processor.serializers.java.hashing import EncodedValues, Hashes, fold_long
 from state_processor.serializers.kernel.compiler import entry_point, kernel
 from state_processor.serializers.kernel.encode.conversion import conform
@@ -28,12 +27,13 @@ from state_processor.serializers.kernel.memory import load_i32
 from state_processor.serializers.kernel.outcomes import log_fallback
 from state_processor.serializers.kernel.signatures import boolean, int32, int64, read, uint8, written
 from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.late import pc
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.python_state import PythonKeySerializer
 from state_processor.serializers.table.rowdata import BinaryDataSerializer
 from state_processor.serializers.table.single_values import BinaryRowDataSerializer, StringDataSerializer
 from state_processor.serializers.traversal import outermost_of, walk
+from state_processor.support.errors import UNWRITABLE, InvalidRowError, UnsupportedFormatError, why_unwritable
+from state_processor.support.late import pc
 
 _INTEGERS: Final = frozenset({"BYTE", "SHORT", "INT"})
 _FLOAT_NAN: Final = 0x7FC00000

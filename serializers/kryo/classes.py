@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from logging import getLogger
 from typing import Any, Final
 
-from state_processor.serializers.doors import registering
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.java.types import BOXES, KryoClass
-from state_processor.serializers.late import imported_class
 from state_processor.serializers.registry import plugin_of
 from state_processor.serializers.traversal import outermost_of
 from state_processor.serializers.user_registrations import current_registrations
+from state_processor.support.doors import registering
+from state_processor.support.errors import UnsupportedFormatError
+from state_processor.support.late import imported_class
 
 
 class BigInteger(int):

@@ -11,13 +11,13 @@ from state_processor.serializers import big_numbers
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core import basic
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.doors import registering
-from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.classes import BigInteger, KryoMap, KryoObject, user_class
 from state_processor.serializers.kryo.jdk import TEXT, column_of
 from state_processor.serializers.kryo.layouts import is_collection, is_map
 from state_processor.serializers.kryo.plain_values import to_json
+from state_processor.support.doors import registering
+from state_processor.support.errors import UndecodableValueError
 
 _INT: Final = JavaType("java.lang.Integer")
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.java.object_input import JavaClass, JavaEnum, JavaInstance, read_java_object
 from state_processor.serializers.java.types import BOXES, PRIMITIVES, JavaType, KryoClass
 from state_processor.serializers.kryo.classes import KryoObject, Node
 from state_processor.serializers.kryo.wire import KryoInput, KryoOutput
+from state_processor.support.errors import UnsupportedFormatError
 
 _UTIL: Final = "java.util."
 

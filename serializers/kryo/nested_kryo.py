@@ -18,7 +18,6 @@ from state_processor.serializers.core.nullable import EitherSerializer, Nullable
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.serializer import KryoSerializer
@@ -26,6 +25,7 @@ from state_processor.serializers.paths import join
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.runtime.undescribed import UndescribedClassesCodec
 from state_processor.serializers.traversal import outermost_of, transform
+from state_processor.support.errors import OptionError
 
 P = TypeVar("P")
 

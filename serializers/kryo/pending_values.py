@@ -22,8 +22,6 @@ from state_processor.serializers.big_numbers import to_text
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.templates import ObservedCodec
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError, why_unwritable
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.types import BOXES, JavaType
 from state_processor.serializers.json_text import parse_json
@@ -33,6 +31,8 @@ from state_processor.serializers.kryo.columns import column_value, shape
 from state_processor.serializers.kryo.nested_kryo import kryo_parts, with_replacements
 from state_processor.serializers.kryo.plain_values import plain, to_json
 from state_processor.serializers.kryo.serializer import Encoding, KryoSerializer, KryoValue
+from state_processor.support.doors import spelled
+from state_processor.support.errors import UNWRITABLE, InvalidRowError, StateProcessorError, why_unwritable
 
 Columns: TypeAlias = tuple[bytes | str, ...]
 """What identifies the columns of a value: the columns of parts that Kryo wrote, and the bytes between them."""

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from state_processor.serializers.errors import InvalidRowError, OptionError, UnsupportedFormatError
-from state_processor.serializers.foreign_errors import foreign_errors
 from state_processor.serializers.kryo.reader import KryoReader
 from state_processor.serializers.kryo.user_classes import register_kryo_class
 from state_processor.serializers.kryo.writer import KryoWriter
-from state_processor.serializers.late import require
+from state_processor.support.errors import InvalidRowError, OptionError, UnsupportedFormatError
+from state_processor.support.foreign_errors import foreign_errors
+from state_processor.support.late import require
 
 
 def register_protobuf(class_name: str, message: Any, descriptor_set: bytes | None = None) -> None:

@@ -14,14 +14,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from state_processor.serializers.doors import registering
-from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.java.types import ANY, BOXES, PRIMITIVES, UNBOXED, JavaType, KryoClass
 from state_processor.serializers.kryo import jdk, layouts
 from state_processor.serializers.kryo.classes import KryoMap, Node, unknown_class, user_class
 from state_processor.serializers.kryo.layouts import JAVA_SERIALIZED, PRIMITIVE_LAYOUTS, Layout, ObjectInput
 from state_processor.serializers.kryo.plain_values import plain
 from state_processor.serializers.kryo.wire import KRYO_2
+from state_processor.support.doors import registering
+from state_processor.support.errors import UndecodableValueError, UnsupportedFormatError
 
 DEEPEST: Final = 100
 """Limit of nested objects in reads and writes."""

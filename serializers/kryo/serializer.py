@@ -18,8 +18,6 @@ from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.optional_map import OptionalEntry, read_optional_map, write_optional_map
 from state_processor.serializers.core.unread import OpaqueSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.doors import registering
-from state_processor.serializers.errors import InvalidRowError, OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.classes import FIRST_USER_ID, Node, class_ids, unknown_class
@@ -32,6 +30,8 @@ from state_processor.serializers.kryo.wire import KRYO_2, KRYO_5
 from state_processor.serializers.kryo.writer import KryoWriter
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.user_registrations import current_registrations, receive
+from state_processor.support.doors import registering
+from state_processor.support.errors import InvalidRowError, OptionError, StateProcessorError, UnsupportedFormatError
 
 KRYO_SNAPSHOT: Final = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"
 _SERIALIZERS: Final = "org.apache.flink.api.java.typeutils.runtime.kryo.Serializers$"

@@ -8,13 +8,13 @@ from typing import Any, Final
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core import arrays, basic, collections, enums, pojo
 from state_processor.serializers.core.scalars import SCALARS
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.java.types import BOXES, JavaType, KryoClass
 from state_processor.serializers.kryo.classes import user_class
 from state_processor.serializers.kryo.reader import KryoReader
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.kryo.writer import KryoWriter
 from state_processor.serializers.user_registrations import register
+from state_processor.support.errors import OptionError
 
 
 def register_kryo_class(

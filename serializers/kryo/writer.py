@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from state_processor.serializers.doors import registering
-from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.java.types import ANY, BOXES, PRIMITIVES, JavaType, KryoClass
 from state_processor.serializers.kryo import jdk, layouts
 from state_processor.serializers.kryo.classes import KryoMap, Node, unknown_class, user_class
 from state_processor.serializers.kryo.layouts import JAVA_SERIALIZED, PRIMITIVE_LAYOUTS, ObjectOutput, whole
 from state_processor.serializers.kryo.reader import DEEPEST, JAVA_SERIALIZERS, final_element, is_referenced
 from state_processor.serializers.kryo.wire import KRYO_2
+from state_processor.support.doors import registering
+from state_processor.support.errors import UndecodableValueError, UnsupportedFormatError
 
 
 @dataclass(slots=True)

@@ -22,9 +22,9 @@ from state_processor.serializers.core.templates import (
     SimpleDelegatingSerializer,
     register_nested,
 )
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import provide_snapshots
+from state_processor.support.errors import UnsupportedFormatError
 
 NFA: Final = "org.apache.flink.cep.nfa."
 SHARED_BUFFER: Final = f"{NFA}sharedbuffer."

@@ -32,11 +32,11 @@ from state_processor.serializers.core.templates import (
 )
 from state_processor.serializers.core.tuples import fields_text
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import NotCompilableError, UndecodableValueError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.paths import ELEMENT, field_names
 from state_processor.serializers.registry import provide_snapshots
+from state_processor.support.errors import NotCompilableError, UndecodableValueError
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

@@ -13,9 +13,9 @@ from state_processor.serializers.core.pojo import PojoCodec
 from state_processor.serializers.core.pojo_columns import CLASS_FIELD
 from state_processor.serializers.core.pojo_entries import PojoValue
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import InvalidRowError, UndescribedClassError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.support.errors import InvalidRowError, UndescribedClassError
 
 BYTES_FIELD: Final = "_bytes"
 """The field with the bytes of a value of an undescribed class; null for all others."""

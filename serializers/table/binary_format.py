@@ -13,13 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from state_processor.serializers.core.rows import ROW_KIND_FIELD, ROW_KINDS
 from state_processor.serializers.decode_options import WIDEST, DecodeOptions
-from state_processor.serializers.errors import (
-    CorruptSnapshotError,
-    InvalidRowError,
-    StateProcessorError,
-    UndecodableValueError,
-    UnsupportedFormatError,
-)
 from state_processor.serializers.kernel.encode.conversion import fields_in_order
 from state_processor.serializers.kernel.encode.distinct_keys import Distinct
 from state_processor.serializers.kernel.opcodes import Op
@@ -46,6 +39,13 @@ from state_processor.serializers.table.logical_types import (
 )
 from state_processor.serializers.table.sql_limits import Limit, limits_of
 from state_processor.serializers.table.type_descriptors import codecs_of
+from state_processor.support.errors import (
+    CorruptSnapshotError,
+    InvalidRowError,
+    StateProcessorError,
+    UndecodableValueError,
+    UnsupportedFormatError,
+)
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

@@ -18,7 +18,6 @@ from state_processor.serializers.core.basic import number_layout
 from state_processor.serializers.core.temporal import present_date
 from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.kernel.outcomes import OUT_OF_BOUNDS, decoding_problem
 from state_processor.serializers.table.binary_values import (
@@ -42,6 +41,7 @@ from state_processor.serializers.table.binary_values import (
     to_variant,
 )
 from state_processor.serializers.table.logical_types import BytesType, DecimalType, LogicalType, TimestampType
+from state_processor.support.errors import CorruptSnapshotError, InvalidRowError
 
 if TYPE_CHECKING:
     from state_processor.serializers.base import TypeSerializer

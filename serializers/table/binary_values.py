@@ -21,13 +21,13 @@ from state_processor.serializers.core.time_values import (
     to_local_time,
 )
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, UndecodableValueError
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.columns import Column
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.table.logical_types import DecimalType, LogicalType, TimestampType
 from state_processor.serializers.text_grammar import shown, to_number
+from state_processor.support.errors import CorruptSnapshotError, InvalidRowError, UndecodableValueError
 
 
 class OfSqlType:

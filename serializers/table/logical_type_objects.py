@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import MAX_NESTING, DataInput
 from state_processor.serializers.java.object_input import (
     JavaClass,
@@ -56,6 +55,7 @@ from state_processor.serializers.table.type_descriptors import (
     find_descriptor,
     signature,
 )
+from state_processor.support.errors import UnsupportedFormatError
 
 # Types from Java objects
 

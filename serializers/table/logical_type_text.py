@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.io import MAX_NESTING
 from state_processor.serializers.table.logical_types import (
     MAX_LENGTH,
@@ -24,6 +23,7 @@ from state_processor.serializers.table.logical_types import (
     TimeType,
 )
 from state_processor.serializers.table.type_descriptors import SQL_TYPES
+from state_processor.support.errors import OptionError
 
 _TOKEN: Final = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^']|'')*')|([A-Za-z_]\w*)|([0-9]+)|([<>(),]))")
 _ZONED: Final = ("TIME", "TIMESTAMP")

@@ -14,7 +14,7 @@ from typing import Final, Self
 import pyarrow as pa
 
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.support.errors import UnsupportedFormatError
 
 PACKAGE: Final = "org.apache.flink.table.types.logical."
 MAX_LENGTH: Final = 2**31 - 1

@@ -25,7 +25,6 @@ from state_processor.serializers.core.scalars import scalar_type_of
 from state_processor.serializers.core.templates import DelegatingSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import StateProcessorError, UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.opcodes import Op
@@ -33,6 +32,7 @@ from state_processor.serializers.runtime.ttl import TtlSerializer, TtlValue
 from state_processor.serializers.table.python_values import PythonBigDecimalSerializer, PythonDateSerializer, PythonTimeSerializer
 from state_processor.serializers.table.single_values import StringDataSerializer, TimestampDataSerializer
 from state_processor.serializers.traversal import transform
+from state_processor.support.errors import StateProcessorError, UndecodableValueError, UnsupportedFormatError
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.java.object_input import JavaInstance, JavaObject, read_java_object
 from state_processor.serializers.java.object_output import JavaArray, JavaClassDescription, JavaText, write_java_object
@@ -26,6 +25,7 @@ from state_processor.serializers.table.logical_types import (
     TimeType,
 )
 from state_processor.serializers.table.type_descriptors import codecs_of
+from state_processor.support.errors import UnsupportedFormatError
 
 _RUNTIME: Final = "org.apache.flink.table.runtime."
 _COMPARATOR: Final = f"{_RUNTIME}operators.rank.ComparableRecordComparator"

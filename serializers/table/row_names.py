@@ -12,10 +12,10 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.logical_types import RowType
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.serializers.traversal import transform, walk
+from state_processor.support.errors import OptionError
 
 FieldName = str | tuple[str, tuple[Any, ...]]
 """The name of a field; for a row nested in a row of SQL, with the names of its fields."""

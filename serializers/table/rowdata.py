@@ -22,7 +22,6 @@ from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.rows import ROW_KINDS
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.hashing import hash_words
 from state_processor.serializers.java.object_input import JavaObject, read_java_object
@@ -56,6 +55,7 @@ from state_processor.serializers.table.logical_types import (
 from state_processor.serializers.table.operator_records import LinkedListSerializer
 from state_processor.serializers.table.single_values import TABLE, NullSerializer, RawValueDataSerializer, TimestampDataSerializer
 from state_processor.serializers.table.type_descriptors import codecs_of
+from state_processor.support.errors import OptionError
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

@@ -23,7 +23,6 @@ from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.temporal import present_date
 from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
@@ -53,6 +52,7 @@ from state_processor.serializers.table.binary_values import (
 )
 from state_processor.serializers.table.logical_types import AtomicType, DateType, DecimalType, TextType, TimestampType, TimeType
 from state_processor.serializers.table.sql_limits import limits_of
+from state_processor.support.errors import UnsupportedFormatError
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

@@ -15,8 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.serializers.errors import InvalidRowError
-from state_processor.serializers.late import pc
 from state_processor.serializers.table.binary_values import to_bytes, to_timestamp
 from state_processor.serializers.table.logical_types import (
     MAX_LENGTH,
@@ -26,6 +24,8 @@ from state_processor.serializers.table.logical_types import (
     TimestampType,
     without_name_and_alias,
 )
+from state_processor.support.errors import InvalidRowError
+from state_processor.support.late import pc
 
 Mask = npt.NDArray[np.bool_]
 _NANOS: Final = 9

@@ -13,7 +13,6 @@ from typing import Any, Final
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.basic import NumberSerializer
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.java.object_output import JavaClassDescription
 from state_processor.serializers.java.types import BOXES
@@ -58,6 +57,7 @@ from state_processor.serializers.table.single_values import (
     TimestampDataSerializer,
     VariantSerializer,
 )
+from state_processor.support.errors import UnsupportedFormatError
 
 SERIALIZER: Final = "org.apache.flink.api.common.typeutils.TypeSerializer"
 SINGLETON: Final = f"{BASE}TypeSerializerSingleton"

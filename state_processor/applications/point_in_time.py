@@ -16,8 +16,8 @@ from state_processor.arrow import read_state
 from state_processor.options.groups import LookupSnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.snapshots import list_snapshots
-from state_processor.serializers.errors import MissingFileError, NotFoundError, OptionError
-from state_processor.serializers.redaction import redacted
+from state_processor.support.errors import MissingFileError, NotFoundError, OptionError
+from state_processor.support.redaction import redacted
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from state_processor.options.flags import flag_values
 from state_processor.options.groups import CountSnapshotOptions, DiffSnapshotOptions
 from state_processor.options.option import check_given
 from state_processor.read.sizes import SizesBy
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 from state_processor.types.answers import Answer
 from state_processor.types.identifier import OperatorIdentifier
 

@@ -42,7 +42,7 @@ from state_processor.display.showing import filled
 from state_processor.options.flags import flag_values
 from state_processor.options.keywords import KEYWORD_OPTIONS
 from state_processor.read.read_types import read_type
-from state_processor.serializers.errors import InvalidRowError, MissingFileError, NotFoundError, OptionError
+from state_processor.support.errors import InvalidRowError, MissingFileError, NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.state_specs import ListState, MapState, StateSpec, ValueState
 from state_processor.types.type_parser import parse_type

@@ -15,7 +15,7 @@ from typing import Any, Final
 from state_processor.backends.read.option import Kind
 from state_processor.options.flags import add_flag, add_flags
 from state_processor.options.option import Option
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 from state_processor.types.answers import Answer
 from state_processor.types.identifier import OperatorIdentifier
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.commands.terminal import say
-from state_processor.serializers.errors import StateProcessorError
-from state_processor.serializers.late import require
+from state_processor.support.errors import StateProcessorError
+from state_processor.support.late import require
 
 SHELLS: Final = ("bash", "zsh", "fish", "tcsh")
 UIDS: Final = "uids"

@@ -18,7 +18,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_values
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.option import check_given
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier
 
 _CSV: Final = "csv"

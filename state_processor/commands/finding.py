@@ -30,8 +30,8 @@ from state_processor.commands.terminal import say, say_json
 from state_processor.display.showing import with_operator
 from state_processor.options.flags import flag_values
 from state_processor.read.finding import PLACE_COLUMNS, SHOWN_PLACES, STATE_COLUMNS, UNDECODED_COLUMNS, find
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import OptionError
+from state_processor.support.doors import spelled
+from state_processor.support.errors import OptionError
 from state_processor.types.answers import Answer
 
 if TYPE_CHECKING:

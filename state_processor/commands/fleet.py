@@ -24,8 +24,8 @@ from state_processor.commands.row_formats import write_rows
 from state_processor.commands.terminal import say
 from state_processor.display.text_tables import size_text
 from state_processor.options.flags import flag_values
-from state_processor.serializers.errors import OptionError
-from state_processor.serializers.redaction import presentable
+from state_processor.support.errors import OptionError
+from state_processor.support.redaction import presentable
 
 _ADDRESS: Final = re.compile(r"(?P<host>[A-Za-z0-9.\-]*|\[[0-9a-fA-F:]+\]):(?P<port>[0-9]{1,5})")
 _PAGE, _PARQUET = (".html", ".htm"), ".parquet"

@@ -14,7 +14,7 @@ from state_processor.display.text_tables import count_text, size_text
 from state_processor.options.flags import flag_values
 from state_processor.read.growth import SNAPSHOTS, growth, state_label
 from state_processor.read.history import HistoryBy, history
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 
 @command(

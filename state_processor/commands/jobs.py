@@ -32,7 +32,7 @@ from state_processor.commands.printing import print_json
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess, read_plan
 from state_processor.options.flags import flag_values
-from state_processor.serializers.errors import MissingFileError
+from state_processor.support.errors import MissingFileError
 from state_processor.types.answers import Answer
 
 JOB_HELP: Final = (

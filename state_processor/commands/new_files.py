@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from state_processor.backends.files.location import Location
-from state_processor.serializers.errors import WriteError
+from state_processor.support.errors import WriteError
 
 STANDARD_OUTPUT: Final = "-"
 

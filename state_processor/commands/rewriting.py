@@ -32,8 +32,8 @@ from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_values
 from state_processor.options.keywords import SCRATCH
-from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.json_text import parse_json
+from state_processor.support.errors import NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.arrow_writer import SavepointWriter
 from state_processor.write.build import SavepointBuild

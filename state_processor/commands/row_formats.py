@@ -20,8 +20,8 @@ import pyarrow.parquet
 
 from state_processor.commands.new_files import UnclosedFile
 from state_processor.display.text_tables import json_text, json_value
-from state_processor.serializers.errors import OptionError
-from state_processor.serializers.late import pc
+from state_processor.support.errors import OptionError
+from state_processor.support.late import pc
 
 FormatWriter = Callable[[Any, pa.Schema], AbstractContextManager[Callable[[pa.RecordBatch], object]]]
 """Function that returns a context manager; its value writes a batch into a file."""

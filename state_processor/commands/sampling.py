@@ -8,7 +8,7 @@ import shutil
 from state_processor.commands.command import argument, command
 from state_processor.commands.terminal import say
 from state_processor.samples import SHOP
-from state_processor.serializers.errors import WriteError
+from state_processor.support.errors import WriteError
 
 
 @command(

@@ -15,8 +15,8 @@ from state_processor.backends.read.option import Kind
 from state_processor.commands.command import argument, command, flags, group, not_negative, positive
 from state_processor.commands.terminal import say
 from state_processor.options.flags import flag_values
-from state_processor.serializers.errors import OptionError
-from state_processor.serializers.late import require
+from state_processor.support.errors import OptionError
+from state_processor.support.late import require
 
 _TOKEN_BYTES: Final = 24
 TOKEN_SETTING: Final = "STATE_PROCESSOR_TOKEN"

@@ -34,8 +34,8 @@ from state_processor.display.text_tables import text_of
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_values
 from state_processor.options.groups import OpeningOptions
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.json_text import parse_json
+from state_processor.support.errors import OptionError
 
 _STATE_COLUMNS: Final = (
     "state_name",

@@ -19,7 +19,7 @@ from state_processor.commands.printing import print_json, print_table
 from state_processor.commands.rewriting import rewriting
 from state_processor.display.showing import NAMES, filled
 from state_processor.options.flags import flag_values
-from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.support.errors import NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.arrow_writer import SavepointWriter
 from state_processor.write.build import SavepointBuild

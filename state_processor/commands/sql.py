@@ -20,7 +20,7 @@ from state_processor.commands.terminal import complain, say
 from state_processor.options.flags import flag_values
 from state_processor.options.keywords import KEYWORD_OPTIONS
 from state_processor.serializers.decode_options import Nanos
-from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
+from state_processor.support.errors import NotFoundError, OptionError, StateProcessorError
 
 _HELP: Final = """\
 SELECT …;        a query, which may have several lines and ends in a semicolon

@@ -26,7 +26,7 @@ from state_processor.display.progress import progress
 from state_processor.display.text_tables import text_of
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_values
-from state_processor.serializers.errors import StateProcessorError
+from state_processor.support.errors import StateProcessorError
 from state_processor.types.answers import Answer
 
 _WORDS: Final = {

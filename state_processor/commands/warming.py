@@ -8,7 +8,7 @@ from typing import Final
 
 from state_processor.commands.command import command
 from state_processor.commands.terminal import say
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 MODULES: Final = (
     "state_processor.serializers.kernel.decode.loop",

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor.display.text_tables import render_table, render_vertical, size_text
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.support.errors import OptionError
 
 SIZES: Final = {
     "operator_coordinator_state_size_in_bytes": "coordinator_size",

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from state_processor.backends.formats.row_shapes import instants
-from state_processor.serializers.late import pc
+from state_processor.support.late import pc
 
 _MOST_BINS: Final = 4096
 _FINEST_MILLIS: Final = 1000

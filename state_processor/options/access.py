@@ -13,9 +13,9 @@ from state_processor.options.allowed_modules import ALLOWED_CONF
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.option import checked, options_of
 from state_processor.options.task_registrations import import_serializers
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import OptionError
-from state_processor.serializers.redaction import redacted_repr
+from state_processor.support.doors import spelled
+from state_processor.support.errors import OptionError
+from state_processor.support.redaction import redacted_repr
 
 if TYPE_CHECKING:
     from state_processor.backends.files.storage import Storage

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 ALLOWED_CONF: Final = "spark.stateProcessor.serializers.allowed"
 """Key in the configuration that a session's context starts with."""

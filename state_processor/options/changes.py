@@ -12,9 +12,9 @@ from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
 from state_processor.options.option import UID, UID_HASH, options_of, values_of
 from state_processor.options.source import READ_OPTIONS, SOURCE_OPTIONS, named_operator
 from state_processor.options.text import parse_options, required_path
-from state_processor.serializers.doors import Door, entered
-from state_processor.serializers.errors import OptionError
-from state_processor.serializers.redaction import redacted_repr
+from state_processor.support.doors import Door, entered
+from state_processor.support.errors import OptionError
+from state_processor.support.redaction import redacted_repr
 from state_processor.types.identifier import OperatorIdentifier
 
 CHANGES_FORMAT: Final = "flink-savepoint-changes"

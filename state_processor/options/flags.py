@@ -11,8 +11,8 @@ from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
 from state_processor.options.option import Option
 from state_processor.options.source import READ_OPTIONS
 from state_processor.options.values import FIELDS
-from state_processor.serializers.doors import flag_name
-from state_processor.serializers.errors import OptionError
+from state_processor.support.doors import flag_name
+from state_processor.support.errors import OptionError
 
 _SHARED: Final = ("path_mapping", "allow_paths", "uids")
 """Options of opening a snapshot that every command with a snapshot has, and whose values are short."""

@@ -15,8 +15,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor.options.value_columns import NO_COLUMN, column_of_values
-from state_processor.serializers.errors import OptionError
-from state_processor.serializers.late import pc
+from state_processor.support.errors import OptionError
+from state_processor.support.late import pc
 
 KEY: Final = "key"
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from state_processor.backends.read.option import Declaration, Kind, declarations
 from state_processor.options.values import VALUES, ValueKind, one_of
-from state_processor.serializers.doors import flag_name, spelled, text_name
-from state_processor.serializers.errors import OptionError
+from state_processor.support.doors import flag_name, spelled, text_name
+from state_processor.support.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from state_processor.options.allowed_modules import check_allowed
 from state_processor.options.option import Option
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 _OF_SPARK: Final = frozenset(
     {"path", "paths", "owner", "provider", "location", "comment", "collation", "external", "is_managed_location"}

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 NO_COLUMN: Final = (pa.ArrowException, OverflowError, UnicodeError, ValueError)
 """Errors of values that can't be a column of Arrow. Some of pandas' values raise a plain ``ValueError``."""

@@ -20,11 +20,11 @@ from state_processor.backends.state.python_states import PythonType, Unpickled
 from state_processor.options.allowed_modules import is_module_name
 from state_processor.options.given_tables import as_key_table, rows_of
 from state_processor.serializers.core.calendars import java_zone
-from state_processor.serializers.doors import choice_of, spelled
-from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.json_text import parse_json
+from state_processor.support.doors import choice_of, spelled
+from state_processor.support.errors import OptionError, StateProcessorError
 from state_processor.types.durations import duration_ms, duration_text, instant_ms
 
 _PLAIN_NUMBERS: Final = "biuf"

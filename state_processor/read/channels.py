@@ -16,8 +16,8 @@ from state_processor.options.keywords import takes_options
 from state_processor.read.rows import Rows
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions, Nanos
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import OptionError
+from state_processor.support.doors import spelled
+from state_processor.support.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.type_parser import parse_type
 

@@ -26,9 +26,9 @@ from state_processor.backends.read.stored_operator import StoredOperator, survey
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import shown_name
 from state_processor.read.checkpoint_series import Checkpoint
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import MissingFileError, NotASnapshotError, NotFoundError, UnsupportedFormatError
-from state_processor.serializers.locks import cached_property
+from state_processor.support.doors import spelled
+from state_processor.support.errors import MissingFileError, NotASnapshotError, NotFoundError, UnsupportedFormatError
+from state_processor.support.locks import cached_property
 from state_processor.types.identifier import OperatorIdentifier
 
 States = dict[str, list[StateDescription]]

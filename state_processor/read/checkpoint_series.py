@@ -18,7 +18,7 @@ from state_processor.backends.metadata.snapshot_metadata import stored_digest
 from state_processor.backends.metadata.streams import recorded_files
 from state_processor.backends.read.snapshot_checks import check_files
 from state_processor.options.access import SnapshotAccess
-from state_processor.serializers.errors import MissingFileError, NotFoundError, StateProcessorError, UnsupportedFormatError
+from state_processor.support.errors import MissingFileError, NotFoundError, StateProcessorError, UnsupportedFormatError
 
 _LOG: Final = getLogger("state_processor")
 _ATTEMPTS: Final = 5

@@ -12,9 +12,9 @@ from state_processor.backends.state.python_states import shown_name, stored_name
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.errors import NotFoundError
 from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, TtlSerializer
 from state_processor.serializers.table.rowdata import resolve_by_name
+from state_processor.support.errors import NotFoundError
 from state_processor.types.state_specs import check_type
 
 

@@ -33,7 +33,7 @@ from state_processor.options.keywords import check_arguments
 from state_processor.options.option import values_of
 from state_processor.options.source import READ_OPTIONS
 from state_processor.read.sizes import SizeReport
-from state_processor.serializers.errors import NotFoundError, OptionError, UnsupportedFormatError
+from state_processor.support.errors import NotFoundError, OptionError, UnsupportedFormatError
 from state_processor.types.identifier import OperatorIdentifier
 
 _LOG: Final = getLogger("state_processor")

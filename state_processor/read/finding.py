@@ -20,9 +20,9 @@ from state_processor.display.text_tables import render_records
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import OptionError
-from state_processor.serializers.foreign_errors import noted_errors
+from state_processor.support.doors import spelled
+from state_processor.support.errors import OptionError
+from state_processor.support.foreign_errors import noted_errors
 from state_processor.types.answers import Answer
 
 Path: TypeAlias = str | PathLike[str]

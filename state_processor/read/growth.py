@@ -21,8 +21,8 @@ from state_processor.options.keywords import takes_options
 from state_processor.options.values import COUNT
 from state_processor.read.history import HOUR, history_of, series_of
 from state_processor.read.snapshots import searched
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import OptionError, StateProcessorError
+from state_processor.support.doors import spelled
+from state_processor.support.errors import OptionError, StateProcessorError
 
 SNAPSHOTS: Final = 5
 """The fewest snapshots that show a trend."""

@@ -21,9 +21,9 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.snapshots import searched
-from state_processor.serializers.doors import checked_choice
-from state_processor.serializers.errors import MissingFileError, NotASnapshotError
-from state_processor.serializers.late import pc
+from state_processor.support.doors import checked_choice
+from state_processor.support.errors import MissingFileError, NotASnapshotError
+from state_processor.support.late import pc
 
 HistoryBy = Literal["state", "key_group"]
 

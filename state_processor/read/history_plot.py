@@ -14,8 +14,8 @@ from state_processor.display.text_tables import size_text
 from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.history import history, series_of
-from state_processor.serializers.errors import NotFoundError
-from state_processor.serializers.late import pc, require
+from state_processor.support.errors import NotFoundError
+from state_processor.support.late import pc, require
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:

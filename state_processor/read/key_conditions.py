@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from state_processor.backends.formats.row_layout import KEY_COLUMN
-from state_processor.serializers.late import pc
+from state_processor.support.late import pc
 
 Values: TypeAlias = frozenset[Any] | None
 

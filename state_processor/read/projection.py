@@ -22,8 +22,8 @@ from state_processor.backends.formats.field_selection import (
 )
 from state_processor.backends.read.schema_text import spark_ddl
 from state_processor.serializers import paths
-from state_processor.serializers.errors import OptionError, UndecodableValueError
-from state_processor.serializers.late import pc
+from state_processor.support.errors import OptionError, UndecodableValueError
+from state_processor.support.late import pc
 
 Convert = Callable[[pa.Array], pa.Array]
 

@@ -33,11 +33,11 @@ from state_processor.read.scans import StateScan
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError, UnsupportedFormatError
 from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.merge_snapshots import merged
 from state_processor.serializers.table.python_state import PythonKeySerializer
 from state_processor.serializers.traversal import walk
+from state_processor.support.errors import CorruptSnapshotError, NotFoundError, UnsupportedFormatError
 from state_processor.types.state_specs import StateSpec, spec_of, whole_type
 
 METADATA: Final = b"flink"

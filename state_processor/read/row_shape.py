@@ -21,9 +21,9 @@ from state_processor.options.option import Option
 from state_processor.options.source import READ_OPTIONS
 from state_processor.options.task_registrations import import_serializers
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.doors import spelled
 from state_processor.serializers.registry import ENTRY_POINT_GROUP, entry_points
 from state_processor.serializers.user_registrations import user_registrations
+from state_processor.support.doors import spelled
 
 RowShape = Mapping[str, str]
 """The values that shape rows, by name."""

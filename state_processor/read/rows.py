@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from state_processor.backends.read.schema_text import comments_of
-from state_processor.serializers.errors import StateProcessorError
-from state_processor.serializers.late import require
+from state_processor.support.errors import StateProcessorError
+from state_processor.support.late import require
 
 if TYPE_CHECKING:
     import pandas as pd

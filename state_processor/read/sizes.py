@@ -15,8 +15,8 @@ from state_processor.backends.files.ordered_threads import in_order, parts_for, 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.stored_operator import StoredOperator, find_operator, operator_label
 from state_processor.display.progress import progress
-from state_processor.serializers.doors import checked_choice, spelled
-from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.support.doors import checked_choice, spelled
+from state_processor.support.errors import NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier
 
 SizesBy = Literal["state", "key_group", "subtask", "key"]

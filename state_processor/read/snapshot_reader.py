@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from state_processor.options.groups import KeyedStateOptions, LookupOptions
 from state_processor.options.keywords import takes_options
 from state_processor.options.option import check_given
-from state_processor.serializers.redaction import redacted
+from state_processor.support.redaction import redacted
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:

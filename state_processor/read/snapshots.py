@@ -18,8 +18,8 @@ from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
 from state_processor.options.option import check_given
 from state_processor.options.values import COUNT
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import StateProcessorError
+from state_processor.support.doors import spelled
+from state_processor.support.errors import StateProcessorError
 
 FINDING: Final = ("path_mapping", "allow_paths")
 """Options of finding the files of a snapshot, which are looked for on request."""

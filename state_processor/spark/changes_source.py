@@ -31,13 +31,13 @@ from state_processor.read.checkpoint_changes import ChangedState, Step, StepRead
 from state_processor.read.checkpoint_series import Checkpoint, CheckpointSeries
 from state_processor.read.projection import Projection
 from state_processor.read.row_shape import difference, row_shape
-from state_processor.serializers.errors import MissingFileError, NotFoundError, OptionError
-from state_processor.serializers.locks import cached_property
 from state_processor.spark.datasource import SnapshotDataSource
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.task_errors import asked_by_spark
 from state_processor.spark.task_sizes import grouped
 from state_processor.spark.versions import LIMITS_BATCHES
+from state_processor.support.errors import MissingFileError, NotFoundError, OptionError
+from state_processor.support.locks import cached_property
 
 if LIMITS_BATCHES:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow

@@ -19,14 +19,14 @@ from pyspark.sql.datasource import DataSource
 
 from state_processor.options.allowed_modules import ALLOWED_CONF, allowed_modules
 from state_processor.options.task_registrations import TaskSerializers
-from state_processor.serializers.errors import OptionError
-from state_processor.serializers.locks import process_lock
 from state_processor.spark.changes_source import FlinkSavepointChangesDataSource
 from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
 from state_processor.spark.storage_settings import settings_of_spark
 from state_processor.spark.task_errors import raise_errors_of_tasks
 from state_processor.spark.versions import start_configuration
 from state_processor.spark.worker_package import send_package
+from state_processor.support.errors import OptionError
+from state_processor.support.locks import process_lock
 
 _SOURCES: Final[tuple[type[DataSource], ...]] = (
     FlinkSavepointDataSource,

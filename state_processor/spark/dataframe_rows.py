@@ -23,11 +23,11 @@ from pyspark.sql.types import (
 )
 
 from state_processor.options.given_tables import as_table
-from state_processor.serializers.errors import OptionError
-from state_processor.serializers.locks import cached_property
 from state_processor.spark.schemas import spark_schema, typed_schema_of, with_types_of
 from state_processor.spark.task_errors import unwrap_spark_errors
 from state_processor.spark.worker_package import send_package
+from state_processor.support.errors import OptionError
+from state_processor.support.locks import cached_property
 from state_processor.write.rows.arrow_keys import check_comparable
 from state_processor.write.rows.row_columns import named_later, spelled_alike
 from state_processor.write.rows.row_protocol import ColumnNames, GivenRows, Operation

@@ -20,13 +20,13 @@ from state_processor.options.keywords import READING, READING_METADATA, WRITING,
 from state_processor.options.source import METADATA_FORMAT, SAVEPOINT_FORMAT, SourceOptions
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.options.text import is_of_table
-from state_processor.serializers.errors import OptionError
-from state_processor.serializers.locks import cached_property
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.storage_settings import with_settings
 from state_processor.spark.task_errors import asked_by_spark
 from state_processor.spark.task_sizes import grouped
 from state_processor.spark.versions import HAS_FILTERS, filter_keys
+from state_processor.support.errors import OptionError
+from state_processor.support.locks import cached_property
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter

@@ -18,8 +18,8 @@ from state_processor.backends.read.keyed_reader import DOMAIN
 from state_processor.display.text_tables import size_text
 from state_processor.display.time_histogram import FEWEST_BARS, TimeHistogram, count_times, unit_of
 from state_processor.read.history_plot import new_axes, pyplot, show_dates, show_whole_numbers
-from state_processor.serializers.errors import NotFoundError
 from state_processor.spark.task_errors import unwrap_spark_errors
+from state_processor.support.errors import NotFoundError
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from state_processor.backends.write.staging import Staging
 from state_processor.options.sink import SinkOptions
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.spark.schemas import arrow_schema_of
 from state_processor.spark.task_errors import asked_by_spark
+from state_processor.support.errors import InvalidRowError, OptionError
 from state_processor.types.python_types import spec_of
 from state_processor.types.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
 from state_processor.types.type_of_column import type_of_column

@@ -14,7 +14,7 @@ from state_processor.backends.files.filesystems import BUCKET_SETTINGS
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.snapshot import check_path
 from state_processor.options.access import SnapshotAccess
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 _NAMES: Final = {
     "endpoint": "endpoint_override",

@@ -22,8 +22,8 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.scans import StateRequest, takes_keys
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.json_text import parse_json
+from state_processor.support.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.python_types import PythonTypeArgument
 

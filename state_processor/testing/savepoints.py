@@ -10,7 +10,7 @@ import pyarrow as pa
 from state_processor.options.value_columns import check_values
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 from state_processor.types.flink_types import Types
 from state_processor.types.state_specs import ListState, MapState, ValueState
 from state_processor.write.arrow_writer import SavepointWriter

@@ -9,11 +9,11 @@ from typing import Final
 from state_processor.backends.state.column_types import kryo_parts_of
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.user_classes import java_type_of
+from state_processor.support.doors import spelled
+from state_processor.support.errors import InvalidRowError, OptionError
 from state_processor.types.type_parser import parse_type
 
 DeclaredTypes = Mapping[str, TypeSerializer | str]

@@ -11,7 +11,6 @@ from state_processor.serializers.avro import records as avro
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core import arrays, basic, collections, enums, nullable, pojo, rows, tuples
 from state_processor.serializers.core.scalars import SCALARS
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.evolution.type_extractor import inferred_by_flink
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.kryo.user_classes import java_type_of
@@ -33,6 +32,7 @@ from state_processor.serializers.table.logical_types import (
     TimestampType,
 )
 from state_processor.serializers.traversal import within_limits
+from state_processor.support.errors import OptionError
 
 _MICROS: Final = 6
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from state_processor.backends.metadata.operator_id import operator_id
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import OptionError
+from state_processor.support.doors import spelled
+from state_processor.support.errors import OptionError
 
 _HASH: Final = re.compile(r"[0-9a-f]{32}")
 

@@ -12,10 +12,10 @@ from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import PythonType, Unpickled, is_python_state
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
-from state_processor.serializers.doors import code_or_text, spelled
-from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.table.python_state import python_coder
+from state_processor.support.doors import code_or_text, spelled
+from state_processor.support.errors import InvalidRowError, OptionError
 from state_processor.types.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
 from state_processor.types.type_parser import parse_type
 

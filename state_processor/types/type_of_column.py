@@ -10,8 +10,8 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.scalars import SCALARS
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.traversal import within_limits
+from state_processor.support.errors import OptionError
 
 _SCALARS: Final = {arrow_type: scalar.serializer for scalar in SCALARS.values() for arrow_type in scalar.inferred_from}
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.scalars import SCALARS
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.traversal import MOST_LEVELS
+from state_processor.support.errors import OptionError
 from state_processor.types.flink_types import Types
 from state_processor.types.type_of_column import type_of_column
 

@@ -28,8 +28,8 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.keywords import SCRATCH
 from state_processor.options.task_registrations import TaskSerializers, import_serializers
 from state_processor.options.values import BOOLEAN, COUNT
-from state_processor.serializers.doors import Door, code_or_text, entered, spelled
-from state_processor.serializers.errors import MissingFileError, NotFoundError, OptionError, StateMigrationError
+from state_processor.support.doors import Door, code_or_text, entered, spelled
+from state_processor.support.errors import MissingFileError, NotFoundError, OptionError, StateMigrationError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.migration.migration_decisions import TypesOfStates, decide_migrations, types_by_path
 from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM, OperatorChanges, OperatorDraft, OperatorMigration

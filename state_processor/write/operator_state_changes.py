@@ -28,13 +28,13 @@ from state_processor.read.read_types import read_type
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError
 from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.serializers.table.python_state import PYTHON_PREFIX
 from state_processor.serializers.table.python_values import ByteArrayWrapperSerializer
+from state_processor.support.doors import spelled
+from state_processor.support.errors import InvalidRowError, NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import SavepointBuild, Uid
 from state_processor.write.plan.draft import ElementEdits, OperatorDraft

@@ -17,8 +17,8 @@ from state_processor.options.access import read_plan
 from state_processor.options.values import PLAN
 from state_processor.read.scans import StateRequest
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.rowdata import RowDataSerializer
+from state_processor.support.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import Uid
 from state_processor.write.migration.query_migration import OPTIONS, MigratedState, QueryMigration, migrated_entries

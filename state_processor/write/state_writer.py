@@ -17,7 +17,7 @@ from state_processor.read.compatibility import check_compatibility
 from state_processor.read.scans import StateRequest
 from state_processor.read.snapshot_reader import SnapshotReader
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import StateMigrationError
+from state_processor.support.errors import StateMigrationError
 from state_processor.types.declared_types import DeclaredTypes
 from state_processor.types.durations import duration_ms, instant_ms
 from state_processor.types.python_types import PythonTypeArgument

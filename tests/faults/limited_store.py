@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from state_processor.backends.write.new_store import NewStore
 from state_processor.options.access import SnapshotAccess
-from state_processor.serializers.errors import StateProcessorError
+from state_processor.support.errors import StateProcessorError
 from state_processor.write.build import SavepointBuild
 from state_processor.write.plan import keyed_changes
 from state_processor.write.rows.arrow_rows import ArrowRows

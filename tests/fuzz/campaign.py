@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from state_processor.serializers.errors import StateProcessorError
+from state_processor.support.errors import StateProcessorError
 from tests.fuzz.edits import Edit, Edits, Seed, apply, draw
 from tests.fuzz.guard import CanaryError, guards
 from tests.fuzz.targets import TARGETS

@@ -11,8 +11,8 @@ from unittest.mock import patch
 import numpy as np
 
 from state_processor.backends.metadata.handle_layouts import HandleInput
-from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.io import DataInput
+from state_processor.support.errors import StateProcessorError
 from tests.fuzz.edits import Field
 
 _TEXTS = frozenset({"UTF string", "string"})

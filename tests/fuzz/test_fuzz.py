@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.support.errors import CorruptSnapshotError
 from tests.fuzz import campaign
 from tests.fuzz.campaign import FINE, HANG, READ, input_of, load, minimised, outcome_of, run_class, store, table
 from tests.fuzz.edits import Edit, Edits, Field, Seed, apply, draw

@@ -16,7 +16,7 @@ import pytest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.snapshot_checks import StructureCheck
-from state_processor.serializers.errors import StateProcessorError
+from state_processor.support.errors import StateProcessorError
 from tests.backends import state_files as f
 
 pytestmark = pytest.mark.slow

@@ -26,7 +26,7 @@ from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import StoredOperator, find_operator, operator_states
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.write.assembly import metadata_version
-from state_processor.serializers.errors import InvalidRowError
+from state_processor.support.errors import InvalidRowError
 from tests import corpus
 from tests.interop import flink
 from tests.interop.rewriting import entry_bytes, rewrite

@@ -8,7 +8,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.backends.sql.plan import CompiledPlan
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 from tests.interop import flink_jars, sql_queries
 
 pytestmark = pytest.mark.interop

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.serializers import DataInput, DataOutput
-from state_processor.serializers.errors import CorruptSnapshotError, OptionError
 from state_processor.serializers.io import MOST_EMPTY, decode_modified_utf8, encode_modified_utf8
+from state_processor.support.errors import CorruptSnapshotError, OptionError
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.json_text import parse_json
 from state_processor.serializers.kernel.encode.encoder import encode_column
+from state_processor.support.errors import InvalidRowError
 from state_processor.types.flink_types import Types
 
 REFUSED = {

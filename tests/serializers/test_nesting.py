@@ -13,8 +13,8 @@ from state_processor.serializers.core.nullable import EitherSerializer, Nullable
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import MAX_NESTING
+from state_processor.support.errors import UnsupportedFormatError
 
 INT = NumberSerializer("INT")
 WRAPPERS = {

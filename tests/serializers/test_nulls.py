@@ -8,10 +8,10 @@ import pytest
 from state_processor.serializers import DecodeOptions, TypeSerializer
 from state_processor.serializers.core.basic import StringValueSerializer
 from state_processor.serializers.core.scalars import SCALARS
-from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.support.errors import InvalidRowError
 from state_processor.types.flink_types import Types
 from tests.serializers.harness import decode_with_kernel
 from tests.serializers.scalar_samples import SAMPLES

@@ -23,11 +23,11 @@ from state_processor.serializers.base import COMPOSITE_MAGIC, NESTED_MAGIC, read
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.core.scalars import SCALARS
-from state_processor.serializers.errors import OptionError, UnknownSerializerError, UnsupportedFormatError
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.snapshot_versions import FLINK
+from state_processor.support.errors import OptionError, UnknownSerializerError, UnsupportedFormatError
 from tests.serializers.harness import snapshot_versions
 
 VERSIONS = snapshot_versions()

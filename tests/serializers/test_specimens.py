@@ -16,9 +16,9 @@ from state_processor.serializers import (
     register_kryo_class,
     registrations,
 )
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.kryo.classes import BARE_FIRST_USER_ID
 from state_processor.serializers.kryo.serializer import KryoSerializer
+from state_processor.support.errors import UnsupportedFormatError
 from tests.serializers.harness import OFFICIAL, Specimen, check_payloads, specimen_modules, specimens
 from tests.serializers.kryo_specimens import with_first_id
 

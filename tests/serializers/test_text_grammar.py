@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.serializers import TypeSerializer
-from state_processor.serializers.errors import UNWRITABLE, InvalidRowError
 from state_processor.serializers.kernel.encode.encoder import encode_column
+from state_processor.support.errors import UNWRITABLE, InvalidRowError
 from state_processor.types.flink_types import Types
 from tests.serializers.scalar_samples import SAMPLES
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import state_processor as sp
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.scalars import SCALARS
-from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError, why_unwritable
+from state_processor.support.errors import UNWRITABLE, InvalidRowError, StateProcessorError, why_unwritable
 
 T = sp.Types
 TYPES = [T.STRING(), T.LONG(), T.BYTES(), T.LIST(T.STRING()), T.MAP(T.STRING(), T.LONG()), T.TUPLE([T.STRING()]), T.BIG_DEC()]

@@ -8,7 +8,7 @@ import pytest
 
 import state_processor as sp
 from state_processor import errors
-from state_processor.serializers import errors as defined
+from state_processor.support import errors as defined
 
 
 def below(error: type[Exception]) -> Iterator[type[Exception]]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from state_processor.backends.connectors.layouts.codecs import INT, Codec, Content, Framed, read_all, to_bytes
-from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.support.errors import UNWRITABLE, InvalidRowError, StateProcessorError, UnsupportedFormatError
 
 Meaning = TypeVar("Meaning")
 

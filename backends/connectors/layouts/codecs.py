@@ -15,8 +15,8 @@ from typing import Any, Final, Protocol
 
 from state_processor.serializers.base import TypeSerializerSnapshot, read_versioned_snapshot, write_versioned_snapshot
 from state_processor.serializers.core.basic import StringSerializer
-from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.support.errors import UNWRITABLE, InvalidRowError, StateProcessorError
 
 
 @dataclass(frozen=True, slots=True)

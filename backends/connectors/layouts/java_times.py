@@ -18,7 +18,6 @@ from state_processor.serializers.core.time_values import (
     to_local_date_time,
     to_local_time,
 )
-from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo.java_time import (
     Duration,
@@ -35,6 +34,7 @@ from state_processor.serializers.kryo.java_time import (
 from state_processor.serializers.kryo.jdk_layouts import OFFSET, local_time
 from state_processor.serializers.kryo.layouts import Layout, ObjectInput, ObjectOutput, fixed, sequence
 from state_processor.serializers.kryo.wire import KRYO_2, KryoInput, KryoOutput
+from state_processor.support.errors import InvalidRowError
 
 REPLACEMENT: Final = "java.time.Ser"
 

@@ -19,7 +19,6 @@ from state_processor.backends.connectors.layouts.codecs import Codec, Content, H
 from state_processor.backends.connectors.layouts.java_times import REPLACEMENT, TIMES, time_content, time_data
 from state_processor.serializers.big_numbers import to_java_bytes, to_text, to_unscaled_and_scale
 from state_processor.serializers.core.basic import StringSerializer
-from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.object_input import JavaClass, JavaEnum, JavaInstance, class_name, read_java_object
 from state_processor.serializers.java.object_output import (
@@ -33,6 +32,7 @@ from state_processor.serializers.java.object_output import (
     JavaText,
     write_java_object,
 )
+from state_processor.support.errors import StateProcessorError, UnsupportedFormatError
 
 OBJECTS: Final = "[Ljava.lang.Object;"
 STRING_TYPE: Final = "Ljava/lang/String;"

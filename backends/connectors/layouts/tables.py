@@ -10,7 +10,8 @@ from typing import Any, Final
 from state_processor.backends.connectors.layouts import java_values, kafka
 from state_processor.backends.connectors.layouts.choices import OneOf, Versions, of_version
 from state_processor.backends.connectors.layouts.codecs import NOTE, Codec, read_all, to_bytes
-from state_processor.serializers.errors import (
+from state_processor.serializers.io import DataInput
+from state_processor.support.errors import (
     UNWRITABLE,
     ForeignCodeError,
     InvalidRowError,
@@ -19,8 +20,7 @@ from state_processor.serializers.errors import (
     StateProcessorError,
     UnsupportedFormatError,
 )
-from state_processor.serializers.foreign_errors import message_of
-from state_processor.serializers.io import DataInput
+from state_processor.support.foreign_errors import message_of
 
 LAYOUTS: Final[Mapping[str, Versions]] = MappingProxyType({**java_values.LAYOUTS, **kafka.LAYOUTS})
 """Layouts of the sources and sinks of this room; others come with their connectors."""

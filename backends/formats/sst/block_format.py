@@ -31,15 +31,15 @@ from state_processor.backends.formats.sst.block_kernels import (
     varint,
 )
 from state_processor.backends.formats.sst.crc32c import masked_checksums
-from state_processor.serializers.errors import (
+from state_processor.serializers.kernel.compiler import entry_point
+from state_processor.serializers.kernel.signatures import int64, partly_read, read, uint8, written
+from state_processor.support.errors import (
     CorruptSnapshotError,
     StateProcessorError,
     UndecodableValueError,
     UnsupportedFormatError,
 )
-from state_processor.serializers.kernel.compiler import entry_point
-from state_processor.serializers.kernel.signatures import int64, partly_read, read, uint8, written
-from state_processor.serializers.late import cramjam
+from state_processor.support.late import cramjam
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]

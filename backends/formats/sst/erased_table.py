@@ -35,8 +35,8 @@ from state_processor.backends.formats.sst.table import (
     Table,
 )
 from state_processor.backends.formats.sst.table_builder import TableOutput
-from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.late import cramjam
+from state_processor.support.errors import UnsupportedFormatError
+from state_processor.support.late import cramjam
 
 Entry = tuple[bytes, bytes]
 """An internal key, and a value."""

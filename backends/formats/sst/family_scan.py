@@ -29,13 +29,13 @@ from state_processor.backends.formats.sst.merge_kernel import (
 from state_processor.backends.formats.sst.plain_blocks import read_varint
 from state_processor.backends.formats.sst.runs import OpenTable, Piece, RunScan, TableScan, runs_of
 from state_processor.backends.formats.sst.table import Bound, Table
-from state_processor.serializers.errors import (
+from state_processor.support.errors import (
     CorruptSnapshotError,
     StateProcessorError,
     UndecodableValueError,
     UnsupportedFormatError,
 )
-from state_processor.serializers.recycled_memory import allocate
+from state_processor.support.recycled_memory import allocate
 
 _COMPRESSED: Final = 1 << 20
 """Bytes of a round as they lie in files, divided among the runs."""

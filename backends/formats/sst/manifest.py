@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from state_processor.backends.formats.sst.crc32c import masked_checksum
 from state_processor.backends.formats.sst.plain_blocks import varint
-from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
+from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
 
 DEFAULT_FAMILY: Final = "default"
 """The column family that each store has; its id is 0."""

@@ -10,7 +10,7 @@ from itertools import pairwise
 from struct import pack
 from typing import Final
 
-from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.support.errors import CorruptSnapshotError
 
 RESTART_INTERVAL: Final = 16
 """The number of entries from one restart to the next in blocks of data, as RocksDB's default option sets it."""

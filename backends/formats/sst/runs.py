@@ -15,7 +15,7 @@ from state_processor.backends.formats.sst.block_kernels import OFFSET, SIZE, TAG
 from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.formats.sst.table import BlockList, Bound, Table
 from state_processor.backends.metadata.streams import StateStream
-from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.support.errors import CorruptSnapshotError
 
 OpenTable = Callable[[TableFile], Table]
 ChooseBlocks = Callable[[BlockList], BlockList]

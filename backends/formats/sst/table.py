@@ -18,8 +18,8 @@ from state_processor.backends.formats.sst.manifest import END_OF_DELETION, MOST_
 from state_processor.backends.formats.sst.merge_kernel import RangeDeletion, fragments
 from state_processor.backends.formats.sst.plain_blocks import block_entries, read_varint
 from state_processor.backends.metadata.streams import StateStream
-from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
-from state_processor.serializers.locks import cached_property
+from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
+from state_processor.support.locks import cached_property
 
 FOOTER: Final = 53
 """Bytes of the footer."""

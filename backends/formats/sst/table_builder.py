@@ -22,7 +22,7 @@ from state_processor.backends.formats.sst.crc32c import TABLES
 from state_processor.backends.formats.sst.manifest import END_OF_DELETION, TableFile
 from state_processor.backends.formats.sst.plain_blocks import entries_block, restarts_of, varint
 from state_processor.backends.formats.sst.table import FOOTER, HANDLES, MAGIC, RANGE_DELETIONS
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 PROPERTIES: Final = b"rocksdb.properties"
 _MOST_OF_ENTRY: Final = 32

@@ -22,7 +22,7 @@ from state_processor.backends.sql.nodes import Column, Columns, Meaning, Operato
 from state_processor.backends.sql.operators.meanings import WINDOWS, by_name
 from state_processor.backends.sql.state_changes import Calls, StateChanges, changed_calls
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 _DISTINCT: Final = re.compile(r"distinctAcc_(\d+)(_null_state)?")
 _VIEW: Final = re.compile(r"agg(\d+)\$(.+)")

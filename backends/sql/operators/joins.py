@@ -15,10 +15,10 @@ from state_processor.backends.sql.state_changes import MAP_KEY, VALUE, StateChan
 from state_processor.backends.state.descriptions import MAP, MapDescription, StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.errors import OptionError, StateMigrationError
 from state_processor.serializers.table.logical_types import RowType
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.serializers.traversal import outermost_of
+from state_processor.support.errors import OptionError, StateMigrationError
 
 _SIDES: Final = ("left", "right")
 

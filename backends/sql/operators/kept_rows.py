@@ -22,8 +22,8 @@ from state_processor.backends.sql.state_changes import (
 )
 from state_processor.backends.state.descriptions import VALUE, StateDescription
 from state_processor.serializers.core.basic import NumberSerializer
-from state_processor.serializers.errors import OptionError, StateMigrationError
 from state_processor.serializers.table.record_comparators import is_ordered
+from state_processor.support.errors import OptionError, StateMigrationError
 
 _OF_FIRST_ROWS: Final = by_name(
     {"already-emitted-state-boolean": "whether the first row of the key was emitted"},

@@ -21,7 +21,7 @@ from state_processor.backends.sql.operators.meanings import TIMES, by_name
 from state_processor.backends.sql.operators.timed import TIMED, with_columns
 from state_processor.backends.sql.state_changes import Calls, StateChanges, Successor, changed_calls, changed_value, same_types
 from state_processor.backends.state.descriptions import EVENT_PREFIX, EVENT_TIMER, MAP, StateDescription
-from state_processor.serializers.errors import StateMigrationError
+from state_processor.support.errors import StateMigrationError
 
 _FIRST, _SECOND = 1, 2
 _OTHERS: Final = by_name(

@@ -12,7 +12,7 @@ from state_processor.backends.sql.nodes import JobGraph, Meaning, Operator, Outl
 from state_processor.backends.sql.operators.meanings import has_rows
 from state_processor.backends.sql.state_changes import StateChanges, changed_value, same_types
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.serializers.errors import StateMigrationError
+from state_processor.support.errors import StateMigrationError
 
 
 def sink_row(node: PlanNode) -> PlanFields:

@@ -12,11 +12,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.serializers.big_numbers import to_text
-from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.kernel.columns import OFFSETS, Column, ColumnTree
 from state_processor.serializers.kernel.decode import slots as k
 from state_processor.serializers.kernel.decode.text import UNSPELLED_MARK
-from state_processor.serializers.recycled_memory import allocate, numbers_apart
+from state_processor.support.errors import UndecodableValueError
+from state_processor.support.recycled_memory import allocate, numbers_apart
 
 _ALIGNMENT: Final = 64
 _MAX_OFFSET: Final = 2**31 - 1

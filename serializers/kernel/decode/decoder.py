@@ -12,8 +12,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.serializers.decode_options import BATCH_MEMORY
-from state_processor.serializers.doors import reading_as_bytes, registering, spelled
-from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import OnDemand, TwoForms
@@ -22,7 +20,9 @@ from state_processor.serializers.kernel.decode.arena import Arena, estimate_byte
 from state_processor.serializers.kernel.decode.program import CONTEXT, DecodeProgram
 from state_processor.serializers.kernel.decode.slots import COUNT, VAR_SIZE
 from state_processor.serializers.kernel.families import addresses
-from state_processor.serializers.recycled_memory import numbers_apart
+from state_processor.support.doors import reading_as_bytes, registering, spelled
+from state_processor.support.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
+from state_processor.support.recycled_memory import numbers_apart
 
 Locate = Callable[[int, int, int], str]
 """Words for an error message, from the position in the buffer, the index of the entry (-1 without) and the row's begin."""

@@ -16,9 +16,6 @@ import pyarrow as pa
 
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.decode_options import WIDEST, ColumnType, optional_groups, plain
-from state_processor.serializers.doors import Door, current_door
-from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError, why_unwritable
-from state_processor.serializers.foreign_errors import culprit_of, describe
 from state_processor.serializers.kernel.columns import Column, ColumnTree, ColumnValues, is_timed, timed
 from state_processor.serializers.kernel.encode.conversion_table import (
     REFUSED,
@@ -31,7 +28,10 @@ from state_processor.serializers.kernel.encode.conversion_table import (
 )
 from state_processor.serializers.kernel.encode.distinct_keys import check_distinct_values
 from state_processor.serializers.kernel.encode.program import EncodeProgram, PreparedColumn
-from state_processor.serializers.late import pc
+from state_processor.support.doors import Door, current_door
+from state_processor.support.errors import UNWRITABLE, InvalidRowError, StateProcessorError, why_unwritable
+from state_processor.support.foreign_errors import culprit_of, describe
+from state_processor.support.late import pc
 
 OPTIONAL_FIELDS: Final = frozenset({"_class", "row_kind"})
 """Fields that a struct may lack. Its value is of the class itself then, or an insertion."""

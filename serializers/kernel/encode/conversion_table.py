@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.serializers.decode_options import SPARK_NAMES, ColumnType
-from state_processor.serializers.late import pc
+from state_processor.support.late import pc
 
 Conversion = Literal["exact", "checked", "refused"]
 EXACT: Final = "exact"

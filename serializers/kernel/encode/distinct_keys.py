@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.serializers.decode_options import WIDEST
-from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.columns import ColumnValues
-from state_processor.serializers.late import pc
+from state_processor.support.errors import InvalidRowError
+from state_processor.support.late import pc
 
 Rows = Callable[[int], int]
 Mask = npt.NDArray[np.bool_]

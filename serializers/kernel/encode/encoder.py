@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.serializers.codec import Codec
-from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.encode import loop as k
 from state_processor.serializers.kernel.encode.conversion import bind, lower, shown_value
@@ -20,6 +19,7 @@ from state_processor.serializers.kernel.encode.input_arena import InputArena
 from state_processor.serializers.kernel.encode.program import EncodeBuilder, EncodeOptions, EncodeProgram
 from state_processor.serializers.kernel.families import addresses
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.support.errors import InvalidRowError
 
 _FIRST_BYTES: Final = 64
 _GROWTH: Final = 1.25

@@ -8,8 +8,8 @@ from typing import Any, Final, Literal, get_args
 
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, OPERATOR_LIST, UNION_LIST
-from state_processor.serializers.doors import choice_of, spelled
-from state_processor.serializers.errors import OptionError
+from state_processor.support.doors import choice_of, spelled
+from state_processor.support.errors import OptionError
 
 Action = Literal["keys", "entries", "elements", "fields"]
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)

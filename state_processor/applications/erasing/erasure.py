@@ -40,9 +40,9 @@ from state_processor.options.keywords import takes_options
 from state_processor.read.finding import search, sought, sought_keys, unfit_keys
 from state_processor.read.read_types import with_read_types
 from state_processor.read.scans import StateRequest
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.json_text import json_text_of
+from state_processor.support.doors import spelled
+from state_processor.support.errors import OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.arrow_writer import SavepointWriter
 from state_processor.write.operator_state_changes import edit_elements

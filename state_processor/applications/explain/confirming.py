@@ -37,8 +37,8 @@ from state_processor.backends.metadata.streams import streams_in_files
 from state_processor.backends.state import descriptions as kinds
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.errors import MissingFileError, NotASnapshotError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.runtime.cep import NFAStateSerializer
+from state_processor.support.errors import MissingFileError, NotASnapshotError, StateProcessorError, UnsupportedFormatError
 
 FILES: Final = frozenset({Kind.FILE_MISSING, Kind.FILE_DAMAGED, Kind.MOVED, Kind.CLAIMED})
 OPENING: Final = frozenset({Kind.NOT_FOUND, Kind.NOT_A_SNAPSHOT, Kind.METADATA_DAMAGED, Kind.NEWER_FORMAT})

@@ -27,8 +27,8 @@ from state_processor.backends.write.keyed_formats import BackendName
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
-from state_processor.serializers.doors import checked_choice
-from state_processor.serializers.errors import OptionError, StateProcessorError
+from state_processor.support.doors import checked_choice
+from state_processor.support.errors import OptionError, StateProcessorError
 
 _GENERAL: Final = frozenset({Kind.CODE, Kind.IN_FLIGHT, Kind.BACKEND, Kind.NEWER_FORMAT})
 _SYMPTOMS: Final[Mapping[str, Sequence[Kind]]] = {

@@ -23,8 +23,8 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_words
-from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.evolution.releases import RELEASES
+from state_processor.support.errors import OptionError, StateProcessorError
 
 _OF_ONLY_STATE = (Cause.NOT_KEYED, Cause.OPERATOR_MISSING)
 """Causes about all states of an operator: if it has one state, they are about this one."""

@@ -23,8 +23,8 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import ChangedSavepointOptions
 from state_processor.options.keywords import takes_options
 from state_processor.read.finding import sought, sought_keys
-from state_processor.serializers.errors import WriteError
-from state_processor.serializers.foreign_errors import noted_errors
+from state_processor.support.errors import WriteError
+from state_processor.support.foreign_errors import noted_errors
 from state_processor.types.answers import Answer
 
 Row: TypeAlias = dict[str, Any]

@@ -19,9 +19,9 @@ from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.options.values import COUNT
 from state_processor.read.finding import Findings, check_sought, search, sought, sought_keys
-from state_processor.serializers.errors import NotASnapshotError
-from state_processor.serializers.late import pc
-from state_processor.serializers.redaction import presentable
+from state_processor.support.errors import NotASnapshotError
+from state_processor.support.late import pc
+from state_processor.support.redaction import presentable
 from state_processor.types.answers import Answer
 
 JOBS_SCHEMA: Final = pa.schema(

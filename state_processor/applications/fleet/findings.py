@@ -14,8 +14,8 @@ from state_processor.backends.metadata.snapshot import Snapshot, some_of
 from state_processor.backends.metadata.snapshot_metadata import LAYOUTS, OperatorState
 from state_processor.display.text_tables import count_text
 from state_processor.serializers.base import TypeSerializerSnapshot
-from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.kryo.serializer import KryoSerializerSnapshot
+from state_processor.support.errors import StateProcessorError
 from state_processor.write.plan.restorability import RegisteredStates
 
 KINDS: Final = ("without-uid", "lost-operator", "kryo", "regional-checkpoint", "transactions", "not-restorable")

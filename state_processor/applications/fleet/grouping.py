@@ -13,7 +13,7 @@ from state_processor.backends.metadata.checkpoint_order import Mark, in_order
 from state_processor.backends.metadata.discovery import SnapshotInfo, is_checkpoint_name
 from state_processor.backends.metadata.streams import recorded_files
 from state_processor.options.access import SnapshotAccess
-from state_processor.serializers.errors import StateProcessorError
+from state_processor.support.errors import StateProcessorError
 
 _ID_DIGITS: Final = 32
 _DIGITS: Final = frozenset("0123456789abcdef")

@@ -17,8 +17,8 @@ from state_processor.backends.metadata.snapshot import Snapshot, some_of
 from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
 from state_processor.options.access import SnapshotAccess
 from state_processor.read.snapshots import checked
-from state_processor.serializers.errors import StateProcessorError
-from state_processor.serializers.foreign_errors import foreign_errors
+from state_processor.support.errors import StateProcessorError
+from state_processor.support.foreign_errors import foreign_errors
 from state_processor.write.plan.restorability import RegisteredStates
 
 _LARGEST: Final = 3

@@ -22,9 +22,9 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
 from state_processor.options.values import COUNT
-from state_processor.serializers.doors import checked_choice, spelled
-from state_processor.serializers.errors import OptionError, StateProcessorError
-from state_processor.serializers.redaction import presentable
+from state_processor.support.doors import checked_choice, spelled
+from state_processor.support.errors import OptionError, StateProcessorError
+from state_processor.support.redaction import presentable
 from state_processor.types.durations import duration_ms
 
 TRANSACTION_TIMEOUT: Final = "15min"

@@ -37,9 +37,9 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_words
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
-from state_processor.serializers.doors import checked_choice
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.evolution.releases import RELEASES
+from state_processor.support.doors import checked_choice
+from state_processor.support.errors import OptionError
 
 if TYPE_CHECKING:
     from state_processor.applications.jobs.queries import QueryOperator

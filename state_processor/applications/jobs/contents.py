@@ -25,8 +25,8 @@ from state_processor.backends.write.carried_files import is_moved
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.pojo_contents import PojoContents
-from state_processor.serializers.errors import StateProcessorError, UndescribedClassError
 from state_processor.serializers.traversal import walk
+from state_processor.support.errors import StateProcessorError, UndescribedClassError
 
 if TYPE_CHECKING:
     from state_processor.applications.jobs.converting import Conversion

@@ -40,13 +40,13 @@ from state_processor.backends.write.operator_writer import encode_columns
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateRequest, StateScan
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.keys.hash_codes import require_hash_code
 from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.late import pc
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.traversal import walk
+from state_processor.support.errors import InvalidRowError, OptionError
+from state_processor.support.late import pc
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.state_specs import whole_type
 from state_processor.write.build import SavepointBuild

@@ -30,7 +30,7 @@ from state_processor.display.text_tables import render_records
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 from state_processor.types.answers import Answer
 from state_processor.types.identifier import OperatorIdentifier
 

@@ -29,10 +29,10 @@ from state_processor.backends.write.store_writer import FORST, ROCKSDB
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
-from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.json_text import parse_json
-from state_processor.serializers.late import require
 from state_processor.serializers.merge_snapshots import merged
+from state_processor.support.errors import OptionError, StateProcessorError
+from state_processor.support.late import require
 
 Described = JobSignature | CompiledPlan | JobGraph
 

@@ -17,7 +17,7 @@ from state_processor.backends.sql.nodes import PlanNode, PlanOperator
 from state_processor.backends.sql.plan import CompiledPlan, uid_formats
 from state_processor.backends.sql.query_changes import QueryChanges
 from state_processor.backends.sql.state_changes import StateSuccession
-from state_processor.serializers.errors import StateProcessorError
+from state_processor.support.errors import StateProcessorError
 from state_processor.write.build import SavepointBuild
 from state_processor.write.migration.query_migration import MigratingOperator, QueryMigration
 

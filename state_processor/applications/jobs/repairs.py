@@ -27,7 +27,6 @@ from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.evolution.lost_values import lost_values
 from state_processor.serializers.java.types import BOXES, JavaType
 from state_processor.serializers.kryo.layouts import is_collection, is_map
@@ -35,6 +34,7 @@ from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.kryo.user_classes import java_type_of
 from state_processor.serializers.table.rowdata import BinaryDataSerializer
 from state_processor.serializers.traversal import walk
+from state_processor.support.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier
 
 Descriptions = Mapping[str, Mapping[str, str] | Sequence[str]]

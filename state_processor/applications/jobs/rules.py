@@ -13,7 +13,6 @@ from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerd
 from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_KINDS
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility, Verdict
-from state_processor.serializers.errors import UnknownSerializerError
 from state_processor.serializers.evolution.lost_values import lost_values
 from state_processor.serializers.evolution.releases import (
     RELEASES,
@@ -25,6 +24,7 @@ from state_processor.serializers.format_versions import Release
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.ttl import AsynchronousTtlSerializer, TtlAwareSerializerSnapshot, TtlSerializer
 from state_processor.serializers.traversal import walk
+from state_processor.support.errors import UnknownSerializerError
 
 HASHMAP: Final = "hashmap"
 _FIRST_CHANGE_OF_TTL: Final = (2, 2)

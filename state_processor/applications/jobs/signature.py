@@ -14,11 +14,11 @@ from state_processor.serializers.avro.records import AvroSerializer
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot, write_versioned_snapshot
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.traversal import walk
+from state_processor.support.errors import OptionError
 from state_processor.types.type_parser import parse_type
 
 VERSION: Final = 1

@@ -19,13 +19,13 @@ from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.self_written import SelfWrittenSerializer, UserCodeSerializer
 from state_processor.serializers.core.unread import OpaqueSerializer, UnreadSerializer
 from state_processor.serializers.evolution.releases import is_described_by_kryo
-from state_processor.serializers.foreign_errors import is_foreign
 from state_processor.serializers.kryo import layouts
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.cep import NFAStateSerializer
 from state_processor.serializers.runtime.wrapping import JavaSerializer
 from state_processor.serializers.table.rowdata import BinaryDataSerializer
 from state_processor.serializers.traversal import walk
+from state_processor.support.foreign_errors import is_foreign
 
 _COMBINED: Final = ("REDUCING", "AGGREGATING")
 _OF_FUNCTIONS: Final = ("_op_state", "LEFT_BUFFER", "RIGHT_BUFFER")

@@ -19,9 +19,9 @@ from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.rows import ROW_KIND_FIELD, RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import InvalidRowError, OptionError
-from state_processor.serializers.late import pc
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
+from state_processor.support.errors import InvalidRowError, OptionError
+from state_processor.support.late import pc
 
 OPTIONS: Final = DecodeOptions(nanos="string", row_kind=True)
 """How rows are read: so that nothing of them is lost."""

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from state_processor.applications.lake.row_identity import is_plain
 from state_processor.applications.lake.targets import Changes, ConflictError, Position
-from state_processor.serializers.errors import StateProcessorError, WriteError
-from state_processor.serializers.late import require
+from state_processor.support.errors import StateProcessorError, WriteError
+from state_processor.support.late import require
 
 _IS_DELETE: Final = "_is_delete"
 _KEEPS_ROWS: Final = ("OPTIMIZE", "VACUUM START", "VACUUM END", "FSCK", "SET TBLPROPERTIES", "ADD FEATURE")

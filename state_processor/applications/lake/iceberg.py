@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from state_processor.applications.lake.row_identity import is_plain
 from state_processor.applications.lake.targets import Changes, ConflictError, Position
-from state_processor.serializers.errors import OptionError, WriteError
-from state_processor.serializers.late import require
+from state_processor.support.errors import OptionError, WriteError
+from state_processor.support.late import require
 
 _EXTRA: Final = ("iceberg", "Iceberg tables")
 _MOST_KEYS: Final = 2000

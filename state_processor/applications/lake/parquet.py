@@ -23,7 +23,7 @@ from state_processor.backends.files.changes import FileSink, make_directory, mov
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage, storage_errors
 from state_processor.backends.write.writing_process import is_gone, this_process
-from state_processor.serializers.errors import MissingFileError, StateProcessorError, WriteError
+from state_processor.support.errors import MissingFileError, StateProcessorError, WriteError
 
 _ROWS: Final = "state-processor.row-count"
 _MARK: Final = "-open"

@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from state_processor.display.text_tables import json_text
-from state_processor.serializers.late import pc
+from state_processor.support.late import pc
 
 _NULL: Final = b"-"
 _END: Final = b":"

@@ -40,15 +40,15 @@ from state_processor.read.checkpoint_changes import (
 )
 from state_processor.read.checkpoint_series import Checkpoint, CheckpointSeries
 from state_processor.read.row_shape import difference, row_shape
-from state_processor.serializers.doors import checked_choice
-from state_processor.serializers.errors import (
+from state_processor.support.doors import checked_choice
+from state_processor.support.errors import (
     MissingFileError,
     NotASnapshotError,
     NotFoundError,
     OptionError,
     UnsupportedFormatError,
 )
-from state_processor.serializers.late import pc
+from state_processor.support.late import pc
 from state_processor.types.durations import duration_ms
 from state_processor.types.identifier import OperatorIdentifier
 

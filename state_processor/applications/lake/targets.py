@@ -11,8 +11,8 @@ import pyarrow as pa
 from state_processor.applications.lake.row_identity import identity, without
 from state_processor.read.checkpoint_series import Checkpoint
 from state_processor.read.row_shape import RowShape, shape_of_text, shape_text
-from state_processor.serializers.errors import WriteError
-from state_processor.serializers.late import pc
+from state_processor.support.errors import WriteError
+from state_processor.support.late import pc
 
 _PREFIX: Final = "state-processor."
 CHECKPOINT_ID: Final = f"{_PREFIX}checkpoint-id"

@@ -25,7 +25,7 @@ from state_processor.applications.serving.limits import Limits, Workers
 from state_processor.backends.write.keyed_formats import BackendName
 from state_processor.display.text_tables import json_value
 from state_processor.read.sizes import SizesBy
-from state_processor.serializers.errors import OptionError, StateProcessorError
+from state_processor.support.errors import OptionError, StateProcessorError
 
 _LOG: Final = logging.getLogger("state_processor")
 _READ_ONLY: Final = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)

@@ -39,9 +39,9 @@ from state_processor.read.growth import growth_of, state_label
 from state_processor.read.history import history_of, series_of
 from state_processor.read.sizes import SizePart, SizeReport
 from state_processor.read.snapshots import discovered
-from state_processor.serializers.errors import StateProcessorError
-from state_processor.serializers.foreign_errors import foreign_errors
-from state_processor.serializers.late import pc
+from state_processor.support.errors import StateProcessorError
+from state_processor.support.foreign_errors import foreign_errors
+from state_processor.support.late import pc
 
 _MOST_BYTES: Final = 2 << 30
 

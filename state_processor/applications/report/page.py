@@ -19,7 +19,7 @@ from state_processor.backends.analysis.entry_sizes import ENTRIES, SIZE
 from state_processor.backends.metadata.snapshot import some_of
 from state_processor.display.html_tables import html_table
 from state_processor.display.text_tables import count_text, size_text, text_of
-from state_processor.serializers.redaction import presentable
+from state_processor.support.redaction import presentable
 
 _LARGE_KEY: Final = 0.05
 """The minimum share of an operator's bytes that makes a key a finding."""

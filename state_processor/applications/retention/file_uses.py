@@ -24,9 +24,9 @@ from state_processor.backends.metadata.discovery import is_checkpoint_name
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
 from state_processor.backends.metadata.streams import StreamInFile, streams_in_files
-from state_processor.serializers.errors import NotASnapshotError, StateProcessorError, WriteError
-from state_processor.serializers.locks import cached_property
-from state_processor.serializers.redaction import redacted_repr
+from state_processor.support.errors import NotASnapshotError, StateProcessorError, WriteError
+from state_processor.support.locks import cached_property
+from state_processor.support.redaction import redacted_repr
 
 _ATTEMPTS: Final = 8
 """Readings until a directory is called too restless."""

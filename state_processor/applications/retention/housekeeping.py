@@ -37,9 +37,9 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
 from state_processor.options.values import COUNT
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import NotASnapshotError, OptionError
-from state_processor.serializers.redaction import redacted_repr
+from state_processor.support.doors import spelled
+from state_processor.support.errors import NotASnapshotError, OptionError
+from state_processor.support.redaction import redacted_repr
 from state_processor.types.durations import duration_ms
 
 GUARD: Final = "1d"

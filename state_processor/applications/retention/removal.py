@@ -41,8 +41,8 @@ from state_processor.backends.metadata.discovery import is_checkpoint_name
 from state_processor.backends.metadata.properties import SAVEPOINT
 from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
 from state_processor.backends.write.staging import is_name_of_write
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import StateProcessorError, WriteError
+from state_processor.support.doors import spelled
+from state_processor.support.errors import StateProcessorError, WriteError
 
 _READINGS: Final = 8
 _BATCH: Final = 1000

@@ -24,8 +24,8 @@ from state_processor.read.rows import Rows
 from state_processor.read.scans import StateRequest
 from state_processor.read.sizes import SizeReport
 from state_processor.read.snapshots import snapshots_table
-from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.json_text import parse_json
+from state_processor.support.errors import NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier
 
 

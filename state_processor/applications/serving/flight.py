@@ -22,7 +22,7 @@ from state_processor.applications.serving.query_process import with_notes
 from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateRequest, StateScan
-from state_processor.serializers.errors import OptionError, StateProcessorError
+from state_processor.support.errors import OptionError, StateProcessorError
 from state_processor.types.identifier import OperatorIdentifier
 
 CHECKPOINT_ID: Final = b"checkpoint_id"

@@ -21,11 +21,11 @@ from state_processor.backends.read.stored_operator import Survey, find_operator,
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.options.access import SnapshotAccess
 from state_processor.read.key_contents import KeyLookUp
-from state_processor.serializers.errors import MissingFileError, NotASnapshotError, NotFoundError, StateProcessorError
 from state_processor.serializers.kernel.decode.loop import run
 from state_processor.serializers.kernel.interpreter import interpreter
-from state_processor.serializers.locks import cached_property, process_lock
-from state_processor.serializers.redaction import redacted
+from state_processor.support.errors import MissingFileError, NotASnapshotError, NotFoundError, StateProcessorError
+from state_processor.support.locks import cached_property, process_lock
+from state_processor.support.redaction import redacted
 from state_processor.types.identifier import OperatorIdentifier
 
 _LOG: Final = logging.getLogger("state_processor")

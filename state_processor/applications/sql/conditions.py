@@ -11,8 +11,8 @@ from state_processor.applications.sql.session import SqlSession
 from state_processor.applications.sql.views import View
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateScan
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.support.doors import spelled
+from state_processor.support.errors import NotFoundError, OptionError
 
 _ROWS: Final = "state_rows"
 

@@ -20,8 +20,8 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.read.key_conditions import ArrowCondition
 from state_processor.read.scans import StateScan, columns_of
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
-from state_processor.serializers.late import pc, require
+from state_processor.support.errors import NotFoundError, OptionError, StateProcessorError
+from state_processor.support.late import pc, require
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.reader import SavepointReader
 from state_processor.serializers.decode_options import Nanos
-from state_processor.serializers.errors import StateProcessorError
+from state_processor.support.errors import StateProcessorError
 
 _LOG: Final = getLogger("state_processor")
 

@@ -17,7 +17,7 @@ from state_processor.backends.write.state_migration import (
 )
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
+from state_processor.support.errors import NotFoundError, OptionError, StateProcessorError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.plan.draft import OperatorDraft, OperatorMigration
 from state_processor.write.plan.reports import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED, StateReport

@@ -32,10 +32,6 @@ from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.core.rows import ROW_KIND_FIELD
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import NotFoundError, OptionError, StateMigrationError, StateProcessorError
-from state_processor.serializers.late import pc
-from state_processor.serializers.locks import cached_property
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.logical_type_objects import type_object
 from state_processor.serializers.table.logical_types import AtomicType
@@ -48,6 +44,10 @@ from state_processor.serializers.table.rowdata import (
     internal_serializer,
 )
 from state_processor.serializers.traversal import transform
+from state_processor.support.doors import spelled
+from state_processor.support.errors import NotFoundError, OptionError, StateMigrationError, StateProcessorError
+from state_processor.support.late import pc
+from state_processor.support.locks import cached_property
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.plan.draft import OperatorDraft
 from state_processor.write.plan.reports import (

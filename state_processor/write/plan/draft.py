@@ -17,14 +17,14 @@ from state_processor.backends.write.state_migration import KeyedMigration, State
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.rows import RowSerializer
-from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.io import MOST_OF_NAME, encode_modified_utf8
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import java_types
-from state_processor.serializers.locks import cached_property
 from state_processor.serializers.table.python_state import PythonKeySerializer
 from state_processor.serializers.table.row_names import row_names, with_row_names
 from state_processor.serializers.table.rowdata import RowDataSerializer
+from state_processor.support.errors import NotFoundError, OptionError
+from state_processor.support.locks import cached_property
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.plan.reports import IMPOSSIBLE, LEFT_OUT, StateReport
 from state_processor.write.plan.source_operator import SourceOperator

@@ -22,16 +22,16 @@ from state_processor.backends.state.python_states import PythonType, in_byte_arr
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, KeyHash, compile_entries
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.doors import changing, spelled
-from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError
-from state_processor.serializers.foreign_errors import third_party_errors
 from state_processor.serializers.kernel.encode.program import EncodeOptions
 from state_processor.serializers.keys.hash_codes import has_known_hash, require_hash_code
 from state_processor.serializers.kryo.nested_kryo import for_flink
-from state_processor.serializers.late import pc
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.python_state import PYTHON_PREFIX
 from state_processor.serializers.table.row_names import row_names
+from state_processor.support.doors import changing, spelled
+from state_processor.support.errors import InvalidRowError, NotFoundError, OptionError
+from state_processor.support.foreign_errors import third_party_errors
+from state_processor.support.late import pc
 from state_processor.types.declared_types import DeclaredTypes, asking_for_types, java_types_by_path, split_declared_types
 from state_processor.types.python_types import PythonTypeArgument, asking_for_python_type, python_type_of
 from state_processor.types.state_specs import StateSpec, as_spec, timer_queue

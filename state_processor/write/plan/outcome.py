@@ -13,9 +13,9 @@ from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.state_registration import joined_registrations, keyed_header, with_key
 from state_processor.backends.write.keyed_formats import KeyedFormat, check_dropped_ttl
 from state_processor.options.task_registrations import TaskSerializers
-from state_processor.serializers.doors import changing
-from state_processor.serializers.errors import OptionError, UnsupportedFormatError
 from state_processor.serializers.format_versions import Release
+from state_processor.support.doors import changing
+from state_processor.support.errors import OptionError, UnsupportedFormatError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.plan.draft import OperatorChanges, OperatorDraft, OperatorMigration
 from state_processor.write.plan.source_operator import SourceOperator

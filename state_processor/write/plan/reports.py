@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Final
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.display.html_tables import html_table
 from state_processor.display.text_tables import render_records, text_of
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.redaction import redacted
+from state_processor.support.doors import spelled
+from state_processor.support.redaction import redacted
 
 UNCHANGED: Final = "unchanged"
 CONVERTED: Final = "converted"

@@ -26,10 +26,10 @@ from state_processor.backends.state.descriptions import (
 from state_processor.backends.write.keyed_formats import KeyedFormat
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
-from state_processor.serializers.errors import UnsupportedFormatError, WriteError
 from state_processor.serializers.format_versions import Release, release_of
-from state_processor.serializers.locks import cached_property
 from state_processor.serializers.merge_snapshots import merged
+from state_processor.support.errors import UnsupportedFormatError, WriteError
+from state_processor.support.locks import cached_property
 from state_processor.types.identifier import OperatorIdentifier
 
 _FIRST_ASYNCHRONOUS: Final = 2

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.backends.read.schema_text import spark_ddl
-from state_processor.serializers.errors import InvalidRowError
-from state_processor.serializers.late import pc
+from state_processor.support.errors import InvalidRowError
+from state_processor.support.late import pc
 
 Numbers = npt.NDArray[np.int64]
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 from state_processor.options.given_tables import as_table, open_stream, with_plain_columns
 from state_processor.options.value_columns import columns_of_dictionaries
 from state_processor.read.read_types import with_metadata_of
-from state_processor.serializers.errors import InvalidRowError, OptionError
-from state_processor.serializers.late import pc
+from state_processor.support.errors import InvalidRowError, OptionError
+from state_processor.support.late import pc
 from state_processor.write.rows.arrow_keys import check_comparable, shared_key_numbers
 from state_processor.write.rows.row_columns import later_message, named_later
 from state_processor.write.rows.row_protocol import ColumnNames, Operation

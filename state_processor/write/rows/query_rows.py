@@ -15,10 +15,10 @@ from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.sql.accumulators import TOO_MANY_DIGITS, WITH_NAN, Aggregate, DistinctValues
 from state_processor.backends.sql.bootstrap import Input, Order
 from state_processor.serializers.decode_options import ColumnType, DecodeOptions
-from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.conversion_table import EXACT, conversion, is_castable, spark_name
-from state_processor.serializers.late import pc
 from state_processor.serializers.table.logical_types import escape
+from state_processor.support.errors import InvalidRowError
+from state_processor.support.late import pc
 from state_processor.write.rows.arrow_keys import Numbers, key_numbers
 from state_processor.write.rows.row_columns import checked_schema, refuse_others, require
 from state_processor.write.rows.row_operations import one_chunk

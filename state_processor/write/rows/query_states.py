@@ -22,11 +22,11 @@ from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.logical_types import AtomicType, RowType
 from state_processor.serializers.table.operator_records import sorted_map
 from state_processor.serializers.table.record_comparators import OrderedField
 from state_processor.serializers.table.rowdata import RowDataSerializer, external_serializer
+from state_processor.support.errors import OptionError
 from state_processor.types.flink_types import Types
 from state_processor.types.state_specs import MapState, StateSpec, ValueState
 from state_processor.write.rows.query_rows import OWN, ChosenRow, QueryRows, Shape

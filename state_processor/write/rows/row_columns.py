@@ -23,12 +23,12 @@ from state_processor.backends.state.python_states import is_python_state, shown_
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, TIMESTAMP, VALUE
 from state_processor.read.read_types import ReadType, read_type
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import InvalidRowError, OptionError, UnsupportedFormatError
-from state_processor.serializers.foreign_errors import third_party_errors
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.undescribed import BYTES_FIELD
+from state_processor.support.doors import spelled
+from state_processor.support.errors import InvalidRowError, OptionError, UnsupportedFormatError
+from state_processor.support.foreign_errors import third_party_errors
 from state_processor.types.state_specs import StateSpec, ValueState, spec_of
 from state_processor.types.type_of_column import type_of_column
 from state_processor.write.rows.row_operations import collect_lists

@@ -12,8 +12,8 @@ from state_processor.backends.formats.row_layout import NAMESPACE
 from state_processor.backends.formats.row_shapes import FIRES_AT, LAST_ACCESS, LIST_INDEX, LIST_VALUE
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, TIMESTAMP, VALUE
-from state_processor.serializers.errors import InvalidRowError
-from state_processor.serializers.late import pc
+from state_processor.support.errors import InvalidRowError
+from state_processor.support.late import pc
 from state_processor.types.state_specs import EVENT_TIME, USER_TIMERS
 from state_processor.write.rows.arrow_keys import key_numbers
 from state_processor.write.rows.row_protocol import DERIVED_FROM, TIMESTAMP_MS, ColumnNames, Rows

@@ -21,8 +21,8 @@ from state_processor.backends.write.entry_encoder import KEY
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.keys.hash_codes import has_known_hash, hash_codes
+from state_processor.support.errors import UnsupportedFormatError
 
 if TYPE_CHECKING:
     from state_processor.write.plan.outcome import OperatorOutcome

@@ -23,8 +23,8 @@ from state_processor.display.progress import progress, progress_of_rows
 from state_processor.options.access import SnapshotAccess
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateRequest
-from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import OptionError
+from state_processor.support.doors import spelled
+from state_processor.support.errors import OptionError
 from state_processor.write.rows.arrow_rows import ArrowRows
 from state_processor.write.tasks.blob_index import BlobIndex, blob_indexes
 from state_processor.write.tasks.passes import (

@@ -23,9 +23,9 @@ from state_processor.backends.write.state_migration import (
     migrate_operator_state,
 )
 from state_processor.options.task_registrations import TaskSerializers
-from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.evolution.migrated_values import Found, Observations
 from state_processor.serializers.evolution.portable_type import PortableType
+from state_processor.support.errors import StateProcessorError
 from state_processor.write.tasks.keyed_tasks import PassThroughEntries
 from state_processor.write.tasks.operator_state_tasks import PassThroughElements
 

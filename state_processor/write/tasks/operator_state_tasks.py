@@ -24,9 +24,9 @@ from state_processor.backends.write.operator_writer import OperatorStateFileWrit
 from state_processor.backends.write.pending_updates import StoredElements, with_pending_parts
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.collections import NOT_NULL
-from state_processor.serializers.errors import InvalidRowError
-from state_processor.serializers.foreign_errors import third_party_errors
 from state_processor.serializers.kernel.encode.encoder import encode_column
+from state_processor.support.errors import InvalidRowError
+from state_processor.support.foreign_errors import third_party_errors
 from state_processor.write.plan.draft import ElementEdits
 from state_processor.write.tasks.blob_index import SPILLED_BLOBS, fetch_blobs
 from state_processor.write.tasks.passes import BatchEncoder, Batches, WrittenFile

@@ -24,7 +24,7 @@ from state_processor.backends.formats.row_shapes import concatenate
 from state_processor.backends.write.blobs import BLOB_ORDER, DEALT, ORDERED_BLOBS, with_file_numbers
 from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.staging import Staging
-from state_processor.serializers.late import pc
+from state_processor.support.late import pc
 from state_processor.write.tasks.blob_index import SPILLED_BLOBS, BlobIndex, file_between_passes, write_index
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from state_processor.serializers.core.sql_times import in_time_zone
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import declare
-from state_processor.serializers.locks import cached_property
+from state_processor.support.locks import cached_property
 
 if TYPE_CHECKING:
     from state_processor.write.plan.outcome import OperatorOutcome

@@ -17,7 +17,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.serializers.core.basic import StringSerializer
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 from tests.backends.read import test_channel_state as channels
 from tests.backends.read import test_raw_state as raw
 from tests.corpus import FIXTURES

@@ -19,8 +19,8 @@ from state_processor.plugins.iceberg import layouts as iceberg_manifests
 from state_processor.plugins.paimon import layouts as paimon
 from state_processor.plugins.paimon import rows as paimon_rows
 from state_processor.plugins.pulsar import layouts as pulsar
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.kryo.wire import KryoInput
+from state_processor.support.errors import UnsupportedFormatError
 
 Strategy = st.SearchStrategy[Any]
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=5)

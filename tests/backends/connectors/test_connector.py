@@ -17,7 +17,7 @@ from state_processor.backends.connectors.file import FILE
 from state_processor.backends.connectors.kafka import KAFKA
 from state_processor.backends.connectors.sequence import SEQUENCE
 from state_processor.plugins.hybrid.connectors import HYBRID
-from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
+from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
 
 
 def utf(text: str) -> bytes:

@@ -17,7 +17,7 @@ from state_processor import connectors
 from state_processor.backends.connectors.connector import COMMITTABLE, Connector, EnumeratorState, Format, Formats, Versioned
 from state_processor.backends.connectors.registry import layouts, sinks, sources
 from state_processor.serializers import registrations
-from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
+from state_processor.support.errors import StateProcessorError, UnsupportedFormatError
 
 LAYOUTS = layouts().by_class
 

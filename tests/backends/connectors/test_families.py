@@ -21,10 +21,10 @@ from state_processor.plugins.pulsar import layouts as pulsar
 from state_processor.plugins.pulsar.serializers import MessageIdSerializer, TopicSubscriptionSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.java.object_input import JavaInstance
 from state_processor.serializers.java.object_output import JavaClassDescription, write_java_object
+from state_processor.support.errors import InvalidRowError
 from tests.backends import state_files as files
 from tests.backends.connectors.java_data import Data
 from tests.backends.connectors.test_source_splits import list_state

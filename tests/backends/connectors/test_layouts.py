@@ -17,7 +17,8 @@ from state_processor.backends.connectors.layouts.codecs import read_all, to_byte
 from state_processor.backends.connectors.layouts.java_times import time_content, time_data
 from state_processor.backends.connectors.layouts.java_values import ROW
 from state_processor.backends.connectors.registry import layouts
-from state_processor.serializers.errors import (
+from state_processor.serializers.io import DataInput
+from state_processor.support.errors import (
     CorruptSnapshotError,
     InvalidRowError,
     NotFoundError,
@@ -25,7 +26,6 @@ from state_processor.serializers.errors import (
     StateProcessorError,
     UnsupportedFormatError,
 )
-from state_processor.serializers.io import DataInput
 from tests.backends.connectors.content_strategies import strategy
 from tests.corpus import CORPUS
 

@@ -28,7 +28,7 @@ from state_processor.plugins.aws import layouts as aws
 from state_processor.plugins.iceberg import layouts as iceberg
 from state_processor.plugins.iceberg.connectors import iceberg_snapshot
 from state_processor.plugins.paimon import layouts as paimon
-from state_processor.serializers.errors import InvalidRowError, OptionError
+from state_processor.support.errors import InvalidRowError, OptionError
 
 BYTES = sp.Types.PRIMITIVE_ARRAY(sp.Types.BYTE())
 MANIFEST = {

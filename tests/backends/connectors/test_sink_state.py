@@ -33,7 +33,7 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.stored_operator import find_operator
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.basic import NumberSerializer
-from state_processor.serializers.errors import (
+from state_processor.support.errors import (
     CorruptSnapshotError,
     InvalidRowError,
     NotFoundError,

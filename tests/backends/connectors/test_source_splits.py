@@ -21,14 +21,14 @@ from state_processor.backends.read.stored_operator import find_operator
 from state_processor.serializers import read_serializer_snapshot
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
-from state_processor.serializers.errors import (
+from state_processor.serializers.io import DataInput
+from state_processor.support.errors import (
     CorruptSnapshotError,
     InvalidRowError,
     NotFoundError,
     OptionError,
     UnsupportedFormatError,
 )
-from state_processor.serializers.io import DataInput
 from tests import corpus
 from tests.backends import state_files as files
 from tests.backends.connectors.test_connector import FILE_PENDING, FILE_SPLIT_BEGUN, KAFKA_BOUNDED, KAFKA_ENUMERATORS, KAFKA_SPLIT

@@ -28,7 +28,7 @@ from state_processor.backends.connectors.source_splits import source_state
 from state_processor.backends.connectors.splits_writer import written_source
 from state_processor.serializers import DataInput, registrations
 from state_processor.serializers.core.basic import NumberSerializer
-from state_processor.serializers.errors import ForeignCodeError, InvalidRowError, OptionError, StateProcessorError
+from state_processor.support.errors import ForeignCodeError, InvalidRowError, OptionError, StateProcessorError
 from tests.backends import state_files as files
 from tests.backends.connectors.test_connector import KAFKA_SPLIT
 from tests.backends.connectors.test_source_splits import list_state, rows_of, source

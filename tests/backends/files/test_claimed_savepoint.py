@@ -12,8 +12,8 @@ import pytest
 
 from state_processor.backends.files.recorded_paths import Relocation
 from state_processor.backends.files.storage import Entry, Storage
-from state_processor.serializers.doors import Door, entered
-from state_processor.serializers.errors import ForbiddenPathError, MissingFileError
+from state_processor.support.doors import Door, entered
+from state_processor.support.errors import ForbiddenPathError, MissingFileError
 
 JOB, OTHER = "a" * 32, "b" * 32
 SAVEPOINT, SECOND = "savepoint-012345-0123456789ab", "savepoint-aaaaaa-0123456789ab"

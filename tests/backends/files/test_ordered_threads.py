@@ -24,7 +24,7 @@ from pyspark import TaskContext
 import state_processor as sp
 from state_processor.backends.files import ordered_threads
 from state_processor.backends.files.ordered_threads import THREADS_VARIABLE, at_once, in_order, read_all, thread_count
-from state_processor.serializers.locks import process_lock
+from state_processor.support.locks import process_lock
 from tests.waiting import wait_until
 
 FIXTURES = Path("tests/fixtures/1.20.5").resolve()

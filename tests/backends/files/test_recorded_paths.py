@@ -31,7 +31,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
 from state_processor.backends.read.raw_state import RawStateReader
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.stored_operator import StoredOperator
-from state_processor.serializers.errors import (
+from state_processor.support.errors import (
     CorruptSnapshotError,
     ForbiddenPathError,
     MissingFileError,
@@ -214,7 +214,7 @@ def test_a_snapshot_behind_a_link_of_the_user_is_read(tmp_path: Path) -> None:
 FIFO_PROGRAM = """
 import sys
 from state_processor.backends.files.storage import Storage
-from state_processor.serializers.errors import MissingFileError
+from state_processor.support.errors import MissingFileError
 try:
     Storage().open(sys.argv[1], "operator x").read(0, 1)
 except MissingFileError as error:

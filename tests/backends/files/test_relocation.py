@@ -11,8 +11,8 @@ from state_processor.backends.files.recorded_paths import Relocation
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import read_metadata
-from state_processor.serializers.doors import Door, entered
-from state_processor.serializers.errors import ForbiddenPathError, MissingFileError
+from state_processor.support.doors import Door, entered
+from state_processor.support.errors import ForbiddenPathError, MissingFileError
 from tests.backends.snapshot_corpus import metadata_files, streams
 
 JOB, EARLIER = "a" * 32, "b" * 32

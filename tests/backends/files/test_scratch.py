@@ -14,7 +14,7 @@ import pytest
 
 from state_processor.backends.files import scratch as module
 from state_processor.backends.files.scratch import Scratch
-from state_processor.serializers.errors import OptionError, ScratchSpaceError
+from state_processor.support.errors import OptionError, ScratchSpaceError
 from tests.waiting import status_of
 
 

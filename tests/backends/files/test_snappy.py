@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.backends.files import snappy
-from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.support.errors import CorruptSnapshotError
 from tests.backends.state_files import snappy as compress
 
 STREAM_IDENTIFIER = b"\xff\x06\0\0sNaPpY"

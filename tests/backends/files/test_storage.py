@@ -15,7 +15,7 @@ from moto.server import ThreadedMotoServer
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.ordered_threads import at_once
 from state_processor.backends.files.storage import Storage
-from state_processor.serializers.errors import MissingFileError, OptionError, UnsupportedFormatError
+from state_processor.support.errors import MissingFileError, OptionError, UnsupportedFormatError
 from tests.waiting import status_of
 
 SMALL, LARGE = b"0123456789", bytes(range(256)) * 1024

@@ -6,7 +6,7 @@ import pytest
 
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.files.storage_advice import in_short
-from state_processor.serializers.errors import StateProcessorError
+from state_processor.support.errors import StateProcessorError
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, UnsupportedFormatError
 from state_processor.serializers.runtime.namespaces import Timer, TimerSerializer, VoidNamespaceSerializer
+from state_processor.support.errors import CorruptSnapshotError, MissingFileError, UnsupportedFormatError
 from tests.backends.changelogs import KEY, VOID, Log, group_of
 from tests.corpus import FIXTURES
 

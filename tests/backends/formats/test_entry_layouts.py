@@ -6,8 +6,8 @@ from state_processor.backends.formats.row_layout import framed_layout, heap_layo
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.runtime.namespaces import TimerSerializer, TimeWindowSerializer
+from state_processor.support.errors import UnsupportedFormatError
 from tests.backends.state_files import INT, LONG, STRING, VOID
 
 WINDOW = TimeWindowSerializer()

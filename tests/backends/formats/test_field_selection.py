@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from state_processor.backends.formats.field_selection import EVERYTHING, applied, selected
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 ADDRESS = pa.struct([("city", pa.string()), ("zip", pa.int32())])
 VISITS = pa.map_(pa.string(), ADDRESS)

@@ -27,8 +27,8 @@ from state_processor.backends.metadata.streams import StateStream, open_stream
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataInput
+from state_processor.support.errors import CorruptSnapshotError
 from tests.backends.state_files import (
     LONG,
     NAMESPACE_OF_VOID,

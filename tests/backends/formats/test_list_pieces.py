@@ -21,8 +21,8 @@ from state_processor.backends.state import state_headers
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.support.errors import CorruptSnapshotError
 from tests.backends.state_files import LONG, NAMESPACE_OF_VOID, STRING, StateFile, canonical, keyed, keyed_header, string
 
 GROUPS = h.KeyGroupRange(0, 127)

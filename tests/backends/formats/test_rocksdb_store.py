@@ -21,7 +21,7 @@ from state_processor.backends.read.keyed_reader import read_state
 from state_processor.backends.read.keyed_splits import KeyedHandle, managed_handles
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.stored_operator import find_operator
-from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, UnsupportedFormatError
+from state_processor.support.errors import CorruptSnapshotError, MissingFileError, UnsupportedFormatError
 from tests.backends.open_stores import close_stores
 from tests.corpus import FIXTURES
 

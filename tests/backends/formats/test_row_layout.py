@@ -27,8 +27,8 @@ from state_processor.backends.read.keyed_splits import managed_handles
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import CorruptSnapshotError, ForeignCodeError, NotCompilableError, UndecodableValueError
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
+from state_processor.support.errors import CorruptSnapshotError, ForeignCodeError, NotCompilableError, UndecodableValueError
 from tests import corpus
 from tests.backends.state_files import INT, LONG, STRING, VOID, long, string
 

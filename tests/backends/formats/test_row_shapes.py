@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.backends.formats import row_shapes as shapes
-from state_processor.serializers.errors import UndecodableValueError
+from state_processor.support.errors import UndecodableValueError
 
 MAP = pa.map_(pa.string(), pa.int64())
 

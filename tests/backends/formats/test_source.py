@@ -11,10 +11,10 @@ from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.state import state_headers
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.unread import UnreadSnapshot
-from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.registry import register_snapshot
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.support.errors import CorruptSnapshotError
 from tests import corpus
 
 MONEY = "com.acme.MoneySerializerSnapshot"

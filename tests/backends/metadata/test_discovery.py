@@ -21,7 +21,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
     OperatorSubtaskState,
     write_metadata,
 )
-from state_processor.serializers.errors import MissingFileError, NotASnapshotError
+from state_processor.support.errors import MissingFileError, NotASnapshotError
 from tests.corpus import FIXTURES
 
 JOB = "0123456789abcdef0123456789abcdef"

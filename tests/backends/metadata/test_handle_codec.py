@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from state_processor.backends.metadata import handle_layouts as layouts
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.handle_layouts import HandleInput
-from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataOutput
+from state_processor.support.errors import CorruptSnapshotError
 from tests.backends.strategies import INPUTS, KEYED, MERGED_INPUTS, MERGED_OUTPUTS, OPERATOR, OUTPUTS, STREAMS
 
 

@@ -8,7 +8,7 @@ from state_processor.backends.metadata import properties as known
 from state_processor.backends.metadata.properties import CheckpointProperties, decode_properties, savepoint_properties
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, read_metadata, write_metadata
-from state_processor.serializers.errors import CorruptSnapshotError, OptionError, StateProcessorError
+from state_processor.support.errors import CorruptSnapshotError, OptionError, StateProcessorError
 from tests.backends.snapshot_corpus import metadata_files
 
 NULL = bytes.fromhex("aced000570")

@@ -14,7 +14,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
     OperatorSubtaskState,
     write_metadata,
 )
-from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, NotASnapshotError, OptionError
+from state_processor.support.errors import CorruptSnapshotError, MissingFileError, NotASnapshotError, OptionError
 
 RELATIVE = h.RelativeFileStateHandle("data", 4)
 ABSOLUTE = h.FileStateHandle(3, "file:/data/job/shared/x")

@@ -22,7 +22,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
     read_metadata,
     write_metadata,
 )
-from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
+from state_processor.support.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
 from tests.backends.snapshot_corpus import metadata_files
 from tests.backends.strategies import metadata
 

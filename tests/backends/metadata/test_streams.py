@@ -10,7 +10,7 @@ from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.streams import RecentReads, open_stream
-from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError
+from state_processor.support.errors import CorruptSnapshotError, MissingFileError
 from tests.backends.snapshot_corpus import metadata_files, streams
 
 DATA = bytes(range(100))

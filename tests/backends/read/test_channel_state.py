@@ -16,7 +16,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
     OutputStateHandle,
 )
 from state_processor.backends.read.raw_state import INPUT, OUTPUT, ChannelState, channel_states, count_records
-from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
+from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
 from tests import corpus
 
 

@@ -10,7 +10,7 @@ from state_processor.backends.formats.key_group_file import CanonicalSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.read.keyed_splits import KeyedHandle, managed_handles
 from state_processor.backends.read.snapshot_checks import StructureCheck
-from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
+from state_processor.support.errors import CorruptSnapshotError, StateProcessorError
 from tests.backends import state_files as f
 from tests.backends.state_files import LONG, STRING
 

@@ -20,14 +20,14 @@ from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.pojo_entries import PojoField
 from state_processor.serializers.core.temporal import InstantSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.errors import (
+from state_processor.serializers.runtime.namespaces import GlobalWindowSerializer, TimeWindowSerializer
+from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.support.errors import (
     CorruptSnapshotError,
     NotFoundError,
     StateProcessorError,
     UndecodableValueError,
 )
-from state_processor.serializers.runtime.namespaces import GlobalWindowSerializer, TimeWindowSerializer
-from state_processor.serializers.runtime.ttl import TtlSerializer
 from tests.backends.keyed_files import CANONICAL, FORMATS, HEAP, Entry, code, file, listed, mapped, one, void
 from tests.backends.state_files import (
     INT,

@@ -16,8 +16,8 @@ from state_processor.backends.read.operator_state import OperatorSplit, raw_elem
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.pojo_entries import PojoField
 from state_processor.serializers.core.temporal import InstantSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
 from state_processor.serializers.runtime.wrapping import JavaSerializer
+from state_processor.support.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
 from tests.backends.state_files import (
     INT,
     LONG,

@@ -14,7 +14,7 @@ import state_processor as sp
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.query_operators import QueryMatches, match_query, with_query
 from state_processor.backends.sql.plan import CompiledPlan
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 from tests.archives import unpacked
 
 VERSIONS = ("1.20.5", "2.3.0")

@@ -19,8 +19,8 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.stored_operator import operator_states
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
 from tests.corpus import FIXTURES
 
 KEY, VOID, LONG = StringSerializer(), VoidNamespaceSerializer(), NumberSerializer("LONG")

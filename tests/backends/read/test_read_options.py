@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 
 def test_times_of_last_access_are_decoded_only_where_needed() -> None:

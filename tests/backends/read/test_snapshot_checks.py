@@ -19,7 +19,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
 )
 from state_processor.backends.read.snapshot_checks import ValueCheck, check_files
 from state_processor.serializers.core.enums import EnumSerializer
-from state_processor.serializers.errors import MissingFileError
+from state_processor.support.errors import MissingFileError
 from tests.backends.keyed_files import CANONICAL, FORMATS, one, void
 from tests.backends.state_files import LONG, STRING, group_of, keyed, long, snapshot, string
 

@@ -20,10 +20,10 @@ from state_processor.backends.state.key_groups import key_group
 from state_processor.backends.state.state_registration import register
 from state_processor.backends.write.assembly import metadata_version
 from state_processor.serializers import TypeSerializerSnapshot, read_serializer_snapshot
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.table.logical_types import MAP_VIEW, RowType
 from state_processor.serializers.table.rowdata import RowDataSerializer, RowDataSerializerSnapshot
 from state_processor.serializers.traversal import outermost_of
+from state_processor.support.errors import UnsupportedFormatError
 from tests import corpus
 from tests.archives import unpacked
 from tests.interop.rewriting import entry_bytes, rewrite

@@ -4,7 +4,7 @@ import pytest
 
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import StoredOperator
-from state_processor.serializers.errors import NotFoundError
+from state_processor.support.errors import NotFoundError
 from tests.backends import state_files as f
 from tests.backends.state_files import LONG, STRING
 

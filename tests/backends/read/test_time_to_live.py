@@ -10,10 +10,10 @@ import pytest
 
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.errors import (
+from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.support.errors import (
     OptionError,
 )
-from state_processor.serializers.runtime.ttl import TtlSerializer
 from tests.backends.keyed_files import FORMATS, listed, mapped, one, void
 from tests.backends.state_files import (
     LONG,

@@ -11,7 +11,7 @@ from state_processor.backends.sql.bootstrap import Accumulators, JoinedRows, Kep
 from state_processor.backends.sql.nodes import PlanOperator
 from state_processor.backends.sql.operators.registry import history_of
 from state_processor.backends.sql.plan import CompiledPlan
-from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.support.errors import NotFoundError, OptionError
 from tests.archives import unpacked
 
 COLUMNS = (

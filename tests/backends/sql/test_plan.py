@@ -11,7 +11,7 @@ from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.sql.accumulators import accumulator, aggregate_calls
 from state_processor.backends.sql.fields import distinct_names, plan_type, row_fields
 from state_processor.backends.sql.plan import CompiledPlan
-from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.support.errors import NotFoundError, OptionError
 
 COLUMNS = ("customer", "amount", "item", "$f3")
 

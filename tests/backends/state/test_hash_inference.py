@@ -24,9 +24,9 @@ from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.temporal import LocalDateSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import InvalidRowError, UnsupportedFormatError
 from state_processor.serializers.java import hashing
 from state_processor.serializers.keys.hash_codes import hash_codes
+from state_processor.support.errors import InvalidRowError, UnsupportedFormatError
 from tests import corpus
 
 LONG, INT, STRING = NumberSerializer("LONG"), NumberSerializer("INT"), StringSerializer()

@@ -11,7 +11,7 @@ from state_processor.backends.state.key_groups import (
     murmur,
     range_of_subtask,
 )
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 HASHES = np.array([0, 1, -1, 42, 2147483647, -2147483648], dtype=np.int32)
 MURMURS = [593689054, 68075478, 1982413648, 1134849565, 1653689534, 1718298732]

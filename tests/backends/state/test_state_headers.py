@@ -10,8 +10,8 @@ from state_processor.backends.state import state_headers
 from state_processor.backends.state.state_headers import OperatorHeader, read_header
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.unread import UnreadSnapshot
-from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.support.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
 from tests.backends.state_files import (
     INT,
     LONG,

@@ -8,10 +8,10 @@ from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.state_registration import keyed_header, register, registered_as
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.ttl import TTL_SNAPSHOTS, TtlSerializer
+from state_processor.support.errors import UnsupportedFormatError
 
 LONG, STRING = NumberSerializer("LONG"), StringSerializer()
 VALUES = {"plain": STRING, "with TTL": TtlSerializer.of(STRING)}

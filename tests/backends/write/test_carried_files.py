@@ -10,7 +10,7 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.streams import streams_in_files
 from state_processor.backends.read.snapshot_checks import check_files
 from state_processor.backends.write.carried_files import is_moved, refer_to_claimed
-from state_processor.serializers.errors import WriteError
+from state_processor.support.errors import WriteError
 from tests.claimed_checkpoints import SAVEPOINT, claimed_checkpoint
 
 

@@ -20,8 +20,8 @@ from state_processor.backends.state.descriptions import LIST, ListDescription
 from state_processor.backends.write import entry_encoder
 from state_processor.backends.write.blobs import BlobAddress
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
-from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.support.errors import InvalidRowError
 
 
 def _rows(places: list[list[int] | None]) -> pa.RecordBatch:

@@ -23,8 +23,8 @@ from state_processor.backends.write.keyed_formats import CanonicalFormat, HeapFo
 from state_processor.backends.write.keyed_writer import KeyedSubtask
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer
-from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.support.errors import InvalidRowError
 from tests.corpus import FIXTURES, packed_cases
 from tests.interop.rewriting import rewrite
 

@@ -15,7 +15,7 @@ from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE, C
 from state_processor.backends.write import writing_process
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.writing_process import identity_of, is_gone, this_process
-from state_processor.serializers.errors import OptionError, WriteError
+from state_processor.support.errors import OptionError, WriteError
 
 KILLED = """
 import os, sys

@@ -13,9 +13,9 @@ from state_processor.backends.write.blobs import BlobAddress
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.pending_updates import PendingValueResolver, pairs, with_pending_parts
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kryo.classes import Node
 from state_processor.serializers.kryo.serializer import KryoSerializer
+from state_processor.support.errors import InvalidRowError
 from state_processor.types.flink_types import Types
 from state_processor.types.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
 

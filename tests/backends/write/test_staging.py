@@ -30,8 +30,8 @@ from state_processor.backends.write.key_group_writers import KeyedStateFileWrite
 from state_processor.backends.write.keyed_writer import KeyedSubtask
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer
-from state_processor.serializers.errors import OptionError, StateProcessorError, WriteError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.support.errors import OptionError, StateProcessorError, WriteError
 from tests.backends.operator_files import SubtaskHandles, new_operator
 from tests.backends.write.blob_files import write_blobs
 

@@ -34,8 +34,8 @@ from state_processor.backends.write.keyed_writer import KeyedStateWriter, KeyedS
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.tombstones import EntryMerge, TombstoneEncoder
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
+from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
 from tests.backends.operator_files import SubtaskHandles, new_operator
 
 LONG, STRING, VOID = NumberSerializer("LONG"), StringSerializer(), VoidNamespaceSerializer()

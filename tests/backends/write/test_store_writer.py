@@ -32,8 +32,8 @@ from state_processor.backends.write.keyed_writer import KeyedStateWriter, KeyedS
 from state_processor.backends.write.sorted_entries import first_of_keys, order_of_keys
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.errors import InvalidRowError, OptionError, ScratchSpaceError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.support.errors import InvalidRowError, OptionError, ScratchSpaceError
 from tests.backends.operator_files import SubtaskHandles, new_operator
 
 LONG, STRING, VOID = NumberSerializer("LONG"), StringSerializer(), VoidNamespaceSerializer()

@@ -15,7 +15,7 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Entry, Storage
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import MissingFileError
+from state_processor.support.errors import MissingFileError
 from tests.corpus import CORPUS, Case, corpus_cases, own_cases
 from tests.fuzz.edits import Edits, Seed
 

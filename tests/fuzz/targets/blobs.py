@@ -19,8 +19,8 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import read_metadata
 from state_processor.backends.read import catalog
 from state_processor.serializers import DataInput, read_serializer_snapshot
-from state_processor.serializers.errors import NotCompilableError, StateProcessorError
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
+from state_processor.support.errors import NotCompilableError, StateProcessorError
 from tests.archives import unpacked
 from tests.corpus import CORPUS
 from tests.fuzz.edits import Edit, Edits, Field, Seed

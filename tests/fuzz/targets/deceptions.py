@@ -31,7 +31,7 @@ from unittest.mock import patch
 from state_processor.backends.formats.sst import family_scan
 from state_processor.backends.formats.sst.manifest import Family, Manifest, write_manifest
 from state_processor.backends.formats.sst.table import COMPARATOR
-from state_processor.serializers.errors import StateProcessorError
+from state_processor.support.errors import StateProcessorError
 from tests.backends.formats.sst import stores
 from tests.backends.formats.sst import table_writer as w
 from tests.fuzz.edits import Edits, Seed

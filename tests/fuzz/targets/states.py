@@ -27,7 +27,7 @@ from state_processor.backends.read.keyed_splits import KeyedHandle, managed_hand
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import StoredOperator, survey
-from state_processor.serializers.errors import StateProcessorError
+from state_processor.support.errors import StateProcessorError
 from tests.backends.open_stores import close_stores
 from tests.fuzz.edits import Edits, Field, Seed
 from tests.fuzz.fields import recorded

@@ -19,9 +19,9 @@ from state_processor.backends.read.keyed_splits import managed_handles
 from state_processor.serializers import DataInput, read_serializer_snapshot
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import NotCompilableError, StateProcessorError
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 from state_processor.serializers.kernel.decode.program import DecodeProgram
+from state_processor.support.errors import NotCompilableError, StateProcessorError
 from tests.fuzz.edits import Edits, Field, Seed
 from tests.fuzz.fields import recorded, words_of
 from tests.fuzz.targets.base import OPTIONS, Target, WrongRowsError, check, seed_cases

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from state_processor.serializers import DecodeOptions, read_serializer_snapshot
 from state_processor.serializers.avro.containers import AvroBranch
 from state_processor.serializers.avro.records import AVRO_SNAPSHOT, AvroSerializer, AvroSerializerSnapshot
-from state_processor.serializers.errors import (
+from state_processor.serializers.evolution.resolution import resolve
+from state_processor.support.errors import (
     CorruptSnapshotError,
     StateMigrationError,
     UndecodableValueError,
     UnsupportedFormatError,
 )
-from state_processor.serializers.evolution.resolution import resolve
 from tests.serializers.harness import (
     PLAIN,
     check_payloads,

@@ -9,8 +9,8 @@ import pytest
 
 from state_processor.serializers.avro.records import AvroSerializer, AvroSerializerSnapshot
 from state_processor.serializers.avro.schema import MOST_TYPES, AvroSchema
-from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 from state_processor.serializers.io import MAX_NESTING
+from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
 
 
 def record(name: str, *fields: Any) -> dict[str, Any]:

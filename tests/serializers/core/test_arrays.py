@@ -21,7 +21,7 @@ from state_processor.serializers.core.arrays import (
     string_array,
 )
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
+from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
 from tests.serializers.harness import (
     Specimen,
     check_codec,

@@ -25,8 +25,8 @@ from state_processor.serializers.core.basic import (
     StringValueSerializer,
     VoidSerializer,
 )
-from state_processor.serializers.errors import CorruptSnapshotError, UnknownSerializerError, UnsupportedFormatError
 from state_processor.serializers.flink_packages import BASE
+from state_processor.support.errors import CorruptSnapshotError, UnknownSerializerError, UnsupportedFormatError
 from tests.serializers.harness import (
     Specimen,
     check_codec,

@@ -18,8 +18,8 @@ from state_processor.serializers.core.calendars import JavaZone, java_date, java
 from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.core.sql_times import MillisSerializer, SqlTimestampSerializer, in_time_zone
 from state_processor.serializers.core.time_values import LocalDate, SqlTimestamp
-from state_processor.serializers.errors import InvalidRowError, OptionError, UndecodableValueError
 from state_processor.serializers.kernel.encode.encoder import encode_column
+from state_processor.support.errors import InvalidRowError, OptionError, UndecodableValueError
 from tests.serializers.harness import check_codec, decode_with_kernel
 
 TEXT = DecodeOptions(nanos="string")

@@ -24,7 +24,7 @@ from state_processor.serializers.core.collections import (
     NullFlagged,
     SetSerializer,
 )
-from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, UndecodableValueError
+from state_processor.support.errors import CorruptSnapshotError, InvalidRowError, UndecodableValueError
 from tests.serializers.harness import (
     Specimen,
     check_codec,

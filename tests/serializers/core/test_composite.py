@@ -35,8 +35,8 @@ from state_processor.serializers.core.self_written import UserCodeSerializer
 from state_processor.serializers.core.temporal import LocalDateSerializer
 from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.core.tuples import Tuple0Serializer, TupleSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 from state_processor.serializers.flink_packages import BASE, RUNTIME
+from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
 from tests.serializers.harness import (
     Specimen,
     check_codec,

@@ -6,8 +6,8 @@ import pytest
 
 from state_processor.serializers import DataInput, DataOutput, TypeSerializer, read_serializer_snapshot
 from state_processor.serializers.core.legacy import ADAPTER_VERSION, LegacyConfigSnapshot, serializer_of
-from state_processor.serializers.errors import CorruptSnapshotError, UnknownSerializerError, UnsupportedFormatError
 from state_processor.serializers.java.object_input import read_java_object
+from state_processor.support.errors import CorruptSnapshotError, UnknownSerializerError, UnsupportedFormatError
 
 TYPEUTILS = "org.apache.flink.api.common.typeutils."
 STRING = (

@@ -22,7 +22,8 @@ from state_processor.serializers.core.basic import NumberSerializer, StringSeria
 from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.core.pojo import POJO_SNAPSHOT, PojoSerializer, PojoSerializerSnapshot
 from state_processor.serializers.core.pojo_entries import PojoField, PojoValue
-from state_processor.serializers.errors import (
+from state_processor.serializers.kernel.encode.encoder import encode_column
+from state_processor.support.errors import (
     CorruptSnapshotError,
     InvalidRowError,
     OptionError,
@@ -31,7 +32,6 @@ from state_processor.serializers.errors import (
     UnknownSerializerError,
     UnsupportedFormatError,
 )
-from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.types.flink_types import Types
 from tests.serializers.harness import (
     PLAIN,

@@ -13,12 +13,12 @@ import pytest
 from state_processor.serializers import DecodeOptions, core, read_serializer_snapshot
 from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType
 from state_processor.serializers.core.scalars import SCALARS, scalar_type_of
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.encode.program import EncodeBuilder
 from state_processor.serializers.keys.hash_codes import hash_codes
 from state_processor.serializers.kryo.user_classes import java_type_of
 from state_processor.serializers.table.python_state import python_coder
+from state_processor.support.errors import UnsupportedFormatError
 from state_processor.types.flink_types import Types
 from state_processor.types.type_of_column import type_of_column
 from state_processor.types.type_parser import parse_type

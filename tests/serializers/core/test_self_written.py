@@ -24,9 +24,9 @@ from state_processor.serializers.core.self_written import (
 )
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.core.unread import reason_end_unknown
-from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, OptionError, UnsupportedFormatError
 from state_processor.serializers.flink_packages import RUNTIME
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.support.errors import CorruptSnapshotError, InvalidRowError, OptionError, UnsupportedFormatError
 from tests.serializers.harness import Specimen, check_snapshot, specimens
 
 PLAIN, WITH_KIND = DecodeOptions(), DecodeOptions(row_kind=True)

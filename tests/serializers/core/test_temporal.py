@@ -19,7 +19,7 @@ from state_processor.serializers.core.temporal import (
     LocalTimeSerializer,
 )
 from state_processor.serializers.core.time_values import Instant, LocalDate, LocalDateTime, LocalTime, SqlTimestamp
-from state_processor.serializers.errors import CorruptSnapshotError, UndecodableValueError
+from state_processor.support.errors import CorruptSnapshotError, UndecodableValueError
 from tests.serializers.harness import Specimen, check_codec, check_payloads, check_specimen, decode_with_kernel, specimens
 
 ERROR, TEXT, CUT = DecodeOptions(), DecodeOptions(nanos="string"), DecodeOptions(nanos="truncate")

@@ -14,7 +14,6 @@ from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.core.nullable import EITHER_SNAPSHOT, LEGACY_EITHER_SNAPSHOT, EitherSerializerSnapshot
 from state_processor.serializers.core.optional_map import OptionalEntry
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.evolution.migrated_values import Found, Observations, converting
 from state_processor.serializers.evolution.migration import (
     LOST_KRYO_SERIALIZERS,
@@ -32,6 +31,7 @@ from state_processor.serializers.runtime.stream_records import (
     TwoPhaseCommitStateSerializer,
 )
 from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.support.errors import UndecodableValueError, UnsupportedFormatError
 
 T = sp.Types
 LIST, SET, MAP, DATE = "java.util.List", "java.util.Set", "java.util.Map", "java.time.LocalDate"

@@ -24,12 +24,12 @@ from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.temporal import InstantSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import StateMigrationError, UnsupportedFormatError
 from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.evolution.resolution import resolve
 from state_processor.serializers.runtime.namespaces import TimeWindowSerializer
 from state_processor.serializers.runtime.scala import OptionSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer, TtlValue
+from state_processor.support.errors import StateMigrationError, UnsupportedFormatError
 from tests.serializers.harness import PLAIN, compiles, decode_with_kernel, skip_with_kernel
 
 INT, LONG, BOOLEAN, DOUBLE = (NumberSerializer(n) for n in ("INT", "LONG", "BOOLEAN", "DOUBLE"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.evolution.type_extractor import inferred_by_flink
+from state_processor.support.errors import OptionError
 from state_processor.types.flink_types import Types
 
 T = Types

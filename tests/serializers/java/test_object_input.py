@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.java.object_input import JavaClass, JavaEnum, JavaInstance, elements, read_java_object
+from state_processor.support.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
 from tests.serializers import java_streams as js
 
 INT = js.logical("IntType", nullable=False)

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from state_processor.serializers import DecodeOptions, TypeSerializer
 from state_processor.serializers.core.scalars import SCALARS
-from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.conversion_table import (
     CHECKED,
     EXACT,
@@ -29,6 +28,7 @@ from state_processor.serializers.kernel.encode.conversion_table import (
     spark_name,
 )
 from state_processor.serializers.kernel.encode.encoder import encode_column
+from state_processor.support.errors import InvalidRowError
 from state_processor.types.flink_types import Types
 from tests.serializers.scalar_samples import SAMPLES
 

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.encoder import encode_column
+from state_processor.support.errors import InvalidRowError
 from state_processor.types.flink_types import Types
 
 T = Types

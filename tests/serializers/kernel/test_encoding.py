@@ -23,7 +23,6 @@ from state_processor.serializers.core.temporal import (
     LocalDateTimeSerializer,
     LocalTimeSerializer,
 )
-from state_processor.serializers.errors import UNWRITABLE, InvalidRowError
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.keys.hash_codes import column_hashes, hash_codes
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
@@ -42,6 +41,7 @@ from state_processor.serializers.table.logical_types import (
 )
 from state_processor.serializers.table.rowdata import ArrayDataSerializer, MapDataSerializer, RowDataSerializer
 from state_processor.serializers.table.single_values import BinaryRowDataSerializer, StringDataSerializer, TimestampDataSerializer
+from state_processor.support.errors import UNWRITABLE, InvalidRowError
 from state_processor.types.flink_types import Types
 
 PLAIN, TEXT = DecodeOptions(), DecodeOptions(nanos="string")

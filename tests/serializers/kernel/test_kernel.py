@@ -47,11 +47,11 @@ from state_processor.serializers.core.temporal import (
     LocalTimeSerializer,
 )
 from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, NotCompilableError, StateProcessorError
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.support.errors import CorruptSnapshotError, NotCompilableError, StateProcessorError
 from tests.serializers.harness import decode_with_kernel, skip_with_kernel
 
 PLAIN, TEXT = DecodeOptions(), DecodeOptions(nanos="string", row_kind=True)

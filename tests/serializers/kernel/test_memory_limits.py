@@ -11,12 +11,12 @@ import pytest
 from state_processor.serializers import DataOutput, DecodeOptions, TypeSerializer, read_serializer_snapshot
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.io import MAX_NESTING
 from state_processor.serializers.kernel.decode import arena as arenas
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.support.errors import UndecodableValueError, UnsupportedFormatError
 from tests.serializers.harness import decode_with_kernel
 
 

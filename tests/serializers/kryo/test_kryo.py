@@ -15,13 +15,6 @@ from state_processor.serializers import DataInput, DecodeOptions, read_serialize
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.core.unread import OpaqueSerializer, reason_end_unknown
-from state_processor.serializers.errors import (
-    CorruptSnapshotError,
-    OptionError,
-    StateProcessorError,
-    UndecodableValueError,
-    UnsupportedFormatError,
-)
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.classes import BARE_FIRST_USER_ID, KryoObject
 from state_processor.serializers.kryo.plain_values import to_json
@@ -31,6 +24,13 @@ from state_processor.serializers.kryo.serializer import (
     KryoValue,
 )
 from state_processor.serializers.user_registrations import Registrations, current_registrations, register
+from state_processor.support.errors import (
+    CorruptSnapshotError,
+    OptionError,
+    StateProcessorError,
+    UndecodableValueError,
+    UnsupportedFormatError,
+)
 from tests.serializers.harness import PLAIN, decode_with_kernel, specimens
 from tests.serializers.kryo_specimens import (
     EVERYTHING,

@@ -21,13 +21,6 @@ from hypothesis import strategies as st
 
 from state_processor.serializers import DataInput, DataOutput, DecodeOptions, read_serializer_snapshot, register_kryo_class
 from state_processor.serializers.core.optional_map import OptionalEntry
-from state_processor.serializers.errors import (
-    InvalidRowError,
-    OptionError,
-    StateProcessorError,
-    UndecodableValueError,
-    UnsupportedFormatError,
-)
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kryo import java_time
 from state_processor.serializers.kryo.classes import BARE_FIRST_USER_ID, KryoObject, Node, class_ids
@@ -43,6 +36,13 @@ from state_processor.serializers.kryo.serializer import (
 )
 from state_processor.serializers.kryo.wire import KryoInput, KryoOutput
 from state_processor.serializers.kryo.writer import KryoWriter
+from state_processor.support.errors import (
+    InvalidRowError,
+    OptionError,
+    StateProcessorError,
+    UndecodableValueError,
+    UnsupportedFormatError,
+)
 from tests.serializers.harness import PLAIN, specimens
 from tests.serializers.kryo_specimens import (
     MONEY,

@@ -11,12 +11,12 @@ from state_processor.serializers.core.collections import JoinedListCodec, ListSe
 from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.classes import KryoMap, Node
 from state_processor.serializers.kryo.nested_kryo import kryo_parts
 from state_processor.serializers.kryo.pending_values import PendingEntries, StoredParts, shown, with_pending_values
 from state_processor.serializers.kryo.serializer import KryoSerializer, KryoValue
+from state_processor.support.errors import InvalidRowError
 from state_processor.types.flink_types import Types
 
 T = Types

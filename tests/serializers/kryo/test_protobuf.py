@@ -8,8 +8,8 @@ import pytest
 from google.protobuf import descriptor_pb2, timestamp_pb2
 
 from state_processor.serializers import DecodeOptions, register_protobuf
-from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, OptionError, UnsupportedFormatError
 from state_processor.serializers.kryo.serializer import KryoSerializer
+from state_processor.support.errors import CorruptSnapshotError, InvalidRowError, OptionError, UnsupportedFormatError
 
 CLASS = "com.acme.Orders$Order"
 pytestmark = pytest.mark.usefixtures("own_registrations")

@@ -10,7 +10,6 @@ from state_processor.serializers.base import CompositeTypeSerializerSnapshot
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 from state_processor.serializers.runtime.cep import (
     NFA,
     ComputationState,
@@ -30,6 +29,7 @@ from state_processor.serializers.runtime.cep import (
     SharedBufferEdgeSerializer,
     SharedBufferNodeSerializer,
 )
+from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
 from tests.serializers.harness import (
     PLAIN,
     Specimen,

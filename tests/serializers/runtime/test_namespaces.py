@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from state_processor.serializers import DataInput, DecodeOptions, TypeSerializer, read_serializer_snapshot
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, UndecodableValueError
 from state_processor.serializers.runtime.namespaces import (
     CountWindowSerializer,
     GlobalWindowSerializer,
@@ -21,6 +20,7 @@ from state_processor.serializers.runtime.namespaces import (
     TimeWindowSerializer,
     VoidNamespaceSerializer,
 )
+from state_processor.support.errors import CorruptSnapshotError, UndecodableValueError
 from tests.serializers.harness import PLAIN, check_codec, check_payloads, check_snapshot, decode_with_kernel
 
 VOID = VoidNamespaceSerializer()

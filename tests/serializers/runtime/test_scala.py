@@ -11,7 +11,6 @@ from state_processor.serializers import TypeSerializer, read_serializer_snapshot
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.nullable import EitherValue
-from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
 from state_processor.serializers.runtime.scala import (
     SCALA,
     TABLE_SCALA,
@@ -28,6 +27,7 @@ from state_processor.serializers.runtime.scala import (
     UnitSerializer,
     scala_hash,
 )
+from state_processor.support.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
 from tests.serializers.harness import PLAIN, check_codec, check_payloads, check_snapshot, compiles, decode_with_kernel
 
 BOOLEAN, INT, LONG, FLOAT, DOUBLE = map(NumberSerializer, ("BOOLEAN", "INT", "LONG", "FLOAT", "DOUBLE"))

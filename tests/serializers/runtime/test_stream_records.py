@@ -10,7 +10,6 @@ from state_processor.serializers import TypeSerializer, read_serializer_snapshot
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer
-from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
 from state_processor.serializers.runtime.stream_records import (
     OLD_TWO_PHASE_COMMIT_SNAPSHOT,
@@ -24,6 +23,7 @@ from state_processor.serializers.runtime.stream_records import (
     TwoPhaseCommitStateSerializer,
     UnionSerializer,
 )
+from state_processor.support.errors import StateProcessorError
 from tests.serializers.harness import Specimen, check_codec, check_payloads, decode_with_kernel, specimens
 
 INT, LONG, STRING = NumberSerializer("INT"), NumberSerializer("LONG"), StringSerializer()

@@ -12,7 +12,6 @@ import pytest
 
 from state_processor.serializers import read_serializer_snapshot
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import OptionError, UnsupportedFormatError
 from state_processor.serializers.io import MAX_NESTING, DataInput
 from state_processor.serializers.java.object_input import JavaEnum, JavaInstance, read_java_object
 from state_processor.serializers.java.object_output import JavaArray, JavaClassDescription, JavaList, write_java_object
@@ -36,6 +35,7 @@ from state_processor.serializers.table.rowdata import (
     internal_serializer,
 )
 from state_processor.serializers.table.type_descriptors import SQL_TYPES, descriptor_of
+from state_processor.support.errors import OptionError, UnsupportedFormatError
 
 GOLDEN = Path(__file__).resolve().parents[2] / "fixtures" / "compatibility"
 TYPES = (

@@ -6,7 +6,6 @@ import pyarrow as pa
 import pytest
 
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.java.object_input import read_java_object
 from state_processor.serializers.table.logical_type_objects import logical_type, type_of_data_type
@@ -22,6 +21,7 @@ from state_processor.serializers.table.logical_types import (
     StructuredType,
     TimestampType,
 )
+from state_processor.support.errors import UnsupportedFormatError
 from tests.serializers import java_streams as js
 
 PLAIN, TEXT, KINDS = DecodeOptions(), DecodeOptions(nanos="string"), DecodeOptions(row_kind=True)

@@ -16,7 +16,6 @@ from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.core.rows import RowValue
-from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.table.logical_types import ArrayType, AtomicType, MapType, RowType, TextType, TimeType
 from state_processor.serializers.table.operator_records import (
@@ -45,6 +44,7 @@ from state_processor.serializers.table.python_values import (
     PythonTimestampSerializer,
 )
 from state_processor.serializers.table.single_values import TABLE, DateDataSerializer, NullSerializer, TimeDataSerializer
+from state_processor.support.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
 from tests.serializers import java_streams as js
 from tests.serializers.harness import (
     Specimen,

@@ -14,7 +14,6 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.rows import RowSerializer, RowValue
 from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.keys.hash_codes import hash_codes
@@ -33,6 +32,7 @@ from state_processor.serializers.table.python_state import (
 )
 from state_processor.serializers.table.python_values import ByteArrayWrapperSerializer
 from state_processor.serializers.table.rowdata import RowDataSerializer
+from state_processor.support.errors import CorruptSnapshotError, UndecodableValueError, UnsupportedFormatError
 from tests.serializers.harness import check_codec, decode_with_kernel
 
 ROW = Types.ROW_NAMED(["name", "count"], [Types.STRING(), Types.INT()])

@@ -8,11 +8,11 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.stored_operator import survey
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import NumberSerializer
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.table.logical_types import AtomicType, BytesType, RowType, TextType
 from state_processor.serializers.table.operator_records import sorted_map
 from state_processor.serializers.table.record_comparators import OrderedField, comparator_object, is_ordered
 from state_processor.serializers.table.rowdata import RowDataSerializer
+from state_processor.support.errors import UnsupportedFormatError
 from tests.archives import unpacked
 
 

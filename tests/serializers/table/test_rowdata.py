@@ -17,13 +17,6 @@ from state_processor.serializers.big_numbers import to_java_bytes
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.rows import ROW_KINDS
-from state_processor.serializers.errors import (
-    CorruptSnapshotError,
-    InvalidRowError,
-    StateProcessorError,
-    UndecodableValueError,
-    UnsupportedFormatError,
-)
 from state_processor.serializers.io import DataOutput, encode_modified_utf8
 from state_processor.serializers.java.hashing import hash_bytes, hash_words
 from state_processor.serializers.table.binary_values import TimestampData, Variant
@@ -62,6 +55,13 @@ from state_processor.serializers.table.single_values import (
     StringDataSerializer,
     TimestampDataSerializer,
     VariantSerializer,
+)
+from state_processor.support.errors import (
+    CorruptSnapshotError,
+    InvalidRowError,
+    StateProcessorError,
+    UndecodableValueError,
+    UnsupportedFormatError,
 )
 from tests.serializers import java_streams as js
 from tests.serializers.harness import PLAIN, check_codec, check_payloads, check_snapshot, decode_with_kernel, skip_with_kernel

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.serializers import DecodeOptions, TypeSerializer
-from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, OptionError
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.table.logical_types import AtomicType, RowField, RowType, TimestampType
 from state_processor.serializers.table.rowdata import RowDataSerializer
+from state_processor.support.errors import UNWRITABLE, InvalidRowError, OptionError
 from state_processor.types.flink_types import Types as SqlTypes
 
 PLAIN, TEXT = DecodeOptions(), DecodeOptions(nanos="string")

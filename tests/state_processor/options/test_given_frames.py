@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from state_processor.options.given_tables import as_table
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 
 def test_later_changes_to_a_frame_of_pandas_do_not_change_its_rows() -> None:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from state_processor.options.given_tables import as_key_table, as_table, open_stream
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 TEXT = pa.array(["a", "b", "a", None])
 VIEWS = TEXT.cast(pa.string_view())

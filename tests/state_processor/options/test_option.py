@@ -29,8 +29,8 @@ from state_processor.options.option import Option
 from state_processor.options.source import READ_OPTIONS, READING_OPTIONS
 from state_processor.options.text import format_options
 from state_processor.reader import SavepointReader
-from state_processor.serializers.doors import Door, entered, read_with, registering, spelled, text_name
 from state_processor.spark.datasource import FlinkSavepointDataSource
+from state_processor.support.doors import Door, entered, read_with, registering, spelled, text_name
 from tests.state_processor.options.option_samples import SAMPLES
 from tests.state_processor.samples import ORDERS_PATH, WINDOWS_PATH
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from state_processor.options.value_columns import check_values, column_of_values, columns_of_dictionaries
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 DAY = datetime(2024, 1, 1)
 AWARE = DAY.replace(tzinfo=UTC)

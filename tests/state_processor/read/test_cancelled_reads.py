@@ -19,7 +19,7 @@ import state_processor as sp
 from state_processor.backends.files import ordered_threads
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.snapshot_checks import ValueCheck
-from state_processor.serializers.locks import process_lock
+from state_processor.support.locks import process_lock
 from tests.backends.files.test_ordered_threads import no_threads_left, readers
 from tests.corpus import FIXTURES
 

@@ -12,7 +12,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.read.read_types import METADATA, read_type
-from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, NotFoundError
+from state_processor.support.errors import CorruptSnapshotError, InvalidRowError, NotFoundError
 from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
 
 if TYPE_CHECKING:

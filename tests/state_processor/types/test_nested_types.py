@@ -8,8 +8,8 @@ import pytest
 
 from state_processor import Types
 from state_processor.serializers import TypeSerializer, read_serializer_snapshot
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.traversal import MOST_LEVELS
+from state_processor.support.errors import OptionError
 from state_processor.types.type_parser import parse_type
 
 WRAPPERS: dict[str, Callable[[TypeSerializer], TypeSerializer]] = {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_processor.serializers.errors import InvalidRowError
+from state_processor.support.errors import InvalidRowError
 from state_processor.write.rows.arrow_keys import check_comparable, key_numbers, shared_key_numbers
 from state_processor.write.rows.arrow_rows import ArrowRows
 

@@ -11,7 +11,7 @@ import state_processor as sp
 from state_processor.backends.metadata.handles import IncrementalRemoteKeyedStateHandle
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.cli import BAD_INPUT, main
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 from tests.state_processor.samples import ORDERS, ORDERS_PATH
 
 NATIVE = str(next(ORDERS.parent.glob("orders-rocksdb-incremental/**/_metadata")).parent)

@@ -11,7 +11,7 @@ import pytest
 import state_processor as sp
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.cli import BAD_INPUT, main
-from state_processor.serializers.errors import NotFoundError, OptionError, StateMigrationError, WriteError
+from state_processor.support.errors import NotFoundError, OptionError, StateMigrationError, WriteError
 from tests.snapshot_content import content
 from tests.state_processor.samples import ORDERS_OF_1, ORDERS_PATH, WINDOWS_PATH
 from tests.state_processor.write.test_migration import SOURCE as BASKETS

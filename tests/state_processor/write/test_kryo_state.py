@@ -10,7 +10,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.serializers import register_kryo_class
-from state_processor.serializers.errors import InvalidRowError
+from state_processor.support.errors import InvalidRowError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -171,7 +171,7 @@ def test_rows_of_another_key_group(staging: Staging) -> None:
 
 
 def test_errors_of_tasks_are_told_apart() -> None:
-    text = "Traceback:\n  File x\nstate_processor.serializers.errors.InvalidRowError: key 1: bad\n\tat org.apache.Foo\n"
+    text = "Traceback:\n  File x\nstate_processor.support.errors.InvalidRowError: key 1: bad\n\tat org.apache.Foo\n"
     found = translated(text)
     assert isinstance(found, sp.InvalidRowError)
     assert str(found) == "key 1: bad"

@@ -13,7 +13,7 @@ import pytest
 from state_processor.backends.formats.sst import family_scan
 from state_processor.backends.formats.sst.manifest import Family, Manifest, TableFile, read_manifest, write_manifest
 from state_processor.backends.formats.sst.table import COMPARATOR
-from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.support.errors import CorruptSnapshotError
 from tests.backends.formats.sst import stores
 from tests.backends.formats.sst import table_writer as w
 from tests.fuzz.targets import deceptions

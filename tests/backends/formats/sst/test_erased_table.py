@@ -20,7 +20,7 @@ from state_processor.backends.formats.sst.key_set import Beginnings, behind
 from state_processor.backends.formats.sst.manifest import Manifest, TableFile, write_manifest
 from state_processor.backends.formats.sst.plain_blocks import block_entries, read_varint
 from state_processor.backends.formats.sst.table import Table
-from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.support.errors import UnsupportedFormatError
 from tests.backends.formats.sst import stores
 from tests.backends.formats.sst import table_writer as w
 

@@ -12,7 +12,7 @@ from state_processor.backends.formats.sst import manifest as module
 from state_processor.backends.formats.sst.manifest import Family, Manifest, TableFile, read_manifest, write_manifest
 from state_processor.backends.metadata.handles import IncrementalRemoteKeyedStateHandle
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
+from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
 from tests.corpus import own_cases
 
 BYTEWISE = b"leveldb.BytewiseComparator"

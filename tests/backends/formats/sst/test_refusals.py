@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import rocksdict
 
-from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.support.errors import UnsupportedFormatError
 from tests.backends.formats.sst import stores
 from tests.backends.formats.sst import table_writer as w
 

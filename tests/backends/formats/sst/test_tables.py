@@ -13,7 +13,7 @@ import pytest
 from state_processor.backends.formats.sst import family_scan
 from state_processor.backends.formats.sst.family_scan import FamilyScan
 from state_processor.backends.formats.sst.manifest import TableFile
-from state_processor.serializers.errors import (
+from state_processor.support.errors import (
     CorruptSnapshotError,
     StateProcessorError,
     UndecodableValueError,

@@ -17,7 +17,7 @@ from state_processor.backends.sql.plan import CompiledPlan, translations
 from state_processor.backends.sql.query_changes import QueryChanges
 from state_processor.backends.sql.state_changes import StateSuccession
 from state_processor.errors import StateMigrationError
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 from tests.backends.sql.plan_edits import changes_of, node, plan_of, setting
 
 

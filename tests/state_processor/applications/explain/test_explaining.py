@@ -18,7 +18,7 @@ from state_processor.applications.explain.mismatch_kinds import kind_of
 from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
 from state_processor.cli import main
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 from state_processor.types.answers import Answer
 from tests.state_processor.samples import ORDERS_PATH
 from tests.unknown_serializers import STRING, with_unknown_class

@@ -16,7 +16,7 @@ import pytest
 from state_processor.applications.fleet.findings import KINDS
 from state_processor.applications.fleet.openmetrics import MetricsServer, metrics
 from state_processor.applications.fleet.table import FLEET_SCHEMA
-from state_processor.serializers.errors import MissingFileError, OptionError
+from state_processor.support.errors import MissingFileError, OptionError
 from tests.waiting import join
 
 DOCS = Path(__file__).parents[4] / "docs" / "how-to"

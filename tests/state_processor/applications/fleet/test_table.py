@@ -13,7 +13,7 @@ import fsspec
 import pytest
 
 import state_processor as sp
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 from tests.state_processor.applications.fleet.jobs import CLICKS, ORDERS, checkpoint, set_age
 from tests.state_processor.samples import ORDERS as ORDERS_FIXTURE
 from tests.state_processor.written_checkpoints import JOB, UID, take, take_regional

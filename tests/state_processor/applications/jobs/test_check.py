@@ -13,7 +13,7 @@ import pytest
 import state_processor as sp
 from state_processor.applications.jobs.verdicts import Outcome
 from state_processor.cli import main
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 from state_processor.types.answers import Answer
 from tests.state_processor.samples import ORDERS, ORDERS_PATH
 

@@ -18,7 +18,7 @@ from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import write_metadata
 from state_processor.cli import BAD_INPUT, main
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 from state_processor.types.answers import Answer
 
 LONG, STRING = sp.Types.LONG(), sp.Types.STRING()

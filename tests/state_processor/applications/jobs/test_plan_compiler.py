@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from state_processor.applications.jobs.plan_compiler import planned_statements, setting
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 TABLE = "CREATE TABLE a (b STRING) WITH ('x' = 'it''s; -- no')"
 

@@ -10,7 +10,7 @@ import pytest
 import state_processor as sp
 from state_processor.applications.jobs.job_graph import graph_of
 from state_processor.cli import BAD_INPUT, main
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 from state_processor.types.answers import Answer
 from tests.corpus import packed_cases
 from tests.state_processor.samples import FIXTURES, ORDERS_PATH, TYPES_PATH, WINDOWS_PATH

@@ -23,7 +23,7 @@ from state_processor.applications.serving.browser import browser_page
 from state_processor.applications.serving.browsing import browsable
 from state_processor.applications.serving.following import Followed
 from state_processor.applications.serving.limits import Limits
-from state_processor.serializers.errors import NotASnapshotError
+from state_processor.support.errors import NotASnapshotError
 from tests.state_processor.applications.serving.checkpoints import TOKEN
 from tests.state_processor.applications.serving.test_queries import ENDLESS
 from tests.state_processor.applications.serving.web import Web

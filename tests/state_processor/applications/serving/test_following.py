@@ -19,8 +19,8 @@ from state_processor.backends.metadata import discovery
 from state_processor.backends.read.keyed_splits import KeyedHandle
 from state_processor.read.key_contents import KeyContents
 from state_processor.read.scans import StateRequest
-from state_processor.serializers.errors import MissingFileError, NotASnapshotError
 from state_processor.serializers.kernel.interpreter import interpreter
+from state_processor.support.errors import MissingFileError, NotASnapshotError
 from tests.state_processor.applications.serving.checkpoints import JOB, KEYS, remove_checkpoint, write_checkpoint
 from tests.state_processor.samples import ORDERS_PATH
 from tests.waiting import join, wait_until

@@ -22,7 +22,7 @@ from state_processor.applications.serving import queries, query_process
 from state_processor.applications.serving.following import Followed
 from state_processor.applications.serving.limits import LimitError, Limits, MemoryLimitError, TimeLimitError
 from state_processor.applications.serving.queries import QueryProcesses
-from state_processor.serializers.errors import MissingFileError, NotFoundError, OptionError
+from state_processor.support.errors import MissingFileError, NotFoundError, OptionError
 from tests import afresh
 from tests.state_processor.applications.serving.checkpoints import remove_checkpoint, write_checkpoint
 from tests.state_processor.samples import ORDERS_PATH

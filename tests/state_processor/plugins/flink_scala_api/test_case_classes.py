@@ -31,8 +31,8 @@ from state_processor.serializers import DecodeOptions, TypeSerializer, read_seri
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.nullable import NullableSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataOutput
+from state_processor.support.errors import CorruptSnapshotError, InvalidRowError, StateProcessorError, UnsupportedFormatError
 from tests.serializers.harness import check_codec, check_payloads, check_snapshot, decode_with_kernel
 
 PLAIN = DecodeOptions()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from state_processor.serializers import DecodeOptions, read_serializer_snapshot
-from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
+from state_processor.support.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
 from tests.serializers.harness import check_payloads, check_snapshot, compiles
 
 SPECIMENS: dict[str, dict[str, Any]] = {

@@ -12,7 +12,7 @@ from state_processor.plugins.gelly.serializers import (
     NullValueArraySerializer,
     StringValueArraySerializer,
 )
-from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
+from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
 from tests.serializers.harness import PLAIN, check_codec, check_specimen, specimens
 
 VALUES = {

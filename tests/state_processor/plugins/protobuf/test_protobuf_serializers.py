@@ -22,8 +22,8 @@ from state_processor.serializers import (
     read_serializer_snapshot,
     register_protobuf_serializer,
 )
-from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, OptionError, UnsupportedFormatError
 from state_processor.serializers.io import DataOutput
+from state_processor.support.errors import CorruptSnapshotError, InvalidRowError, OptionError, UnsupportedFormatError
 from tests.serializers.harness import check_payloads, check_snapshot
 
 PLAIN = DecodeOptions()

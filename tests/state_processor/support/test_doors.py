@@ -11,7 +11,8 @@ from typing import Final
 import pytest
 
 from state_processor.options.keywords import EFFECTIVE_OPTIONS, PUSHDOWN
-from state_processor.serializers.doors import (
+from state_processor.serializers.kernel.outcomes import LOST_NANOS, OUT_OF_RANGE, decoding_problem
+from state_processor.support.doors import (
     Door,
     changing,
     checked_choice,
@@ -22,10 +23,9 @@ from state_processor.serializers.doors import (
     registering,
     spelled,
 )
-from state_processor.serializers.errors import OptionError
-from state_processor.serializers.kernel.outcomes import LOST_NANOS, OUT_OF_RANGE, decoding_problem
+from state_processor.support.errors import OptionError
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 IN_CODE_ONLY: Final = {
     "serializers/table/python_state.py": "pickles are loaded by code only",
     "state_processor/types/declared_types.py": "a value that is not a mapping comes from code only",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from state_processor.serializers.errors import CorruptSnapshotError, ForeignCodeError, StateProcessorError
+from state_processor.support.errors import CorruptSnapshotError, ForeignCodeError, StateProcessorError
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 __all__ = ["cramjam", "pc", "require", "requirement"]
 

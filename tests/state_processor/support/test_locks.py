@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from state_processor.serializers.locks import cached_property, process_lock
+from state_processor.support.locks import cached_property, process_lock
 from tests.waiting import join
 
 PACKAGES = ("serializers", "backends", "state_processor")
@@ -78,7 +78,7 @@ def test_a_fork_waits_for_the_imports_of_other_threads(tmp_path: Path) -> None:
     (tmp_path / "slowly_imported.py").write_text("import time\ntime.sleep(0.5)\nready = 1\n")
     program = (
         "import os, sys, threading, time\n"
-        "import state_processor.serializers.locks\n"
+        "import state_processor.support.locks\n"
         "thread = threading.Thread(target=__import__, args=('slowly_imported',))\n"
         "thread.start()\n"
         "while 'slowly_imported' not in sys.modules:\n"
@@ -100,7 +100,7 @@ def test_a_fork_waits_for_compilers_in_other_threads(expression: str) -> None:
     program = (
         "import os, threading, time\n"
         "import numba.core.compiler_lock, llvmlite.binding.ffi\n"
-        "import state_processor.serializers.locks\n"
+        "import state_processor.support.locks\n"
         f"lock = {expression}\n"
         "started = threading.Event()\n"
         "def compile():\n"

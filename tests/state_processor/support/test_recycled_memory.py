@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from state_processor.serializers import recycled_memory as memory
+from state_processor.support import recycled_memory as memory
 
 SIZE = 1 << 20
 

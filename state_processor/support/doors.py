@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from enum import Enum, auto
 from typing import Any, Final, TypeVar
 
-from state_processor.serializers.errors import OptionError
+from state_processor.support.errors import OptionError
 
 _Choice = TypeVar("_Choice", bound=str)
 

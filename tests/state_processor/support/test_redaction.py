@@ -11,8 +11,8 @@ from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.write.staging import Staging
-from state_processor.serializers import errors
-from state_processor.serializers.redaction import redacted
+from state_processor.support import errors
+from state_processor.support.redaction import redacted
 from state_processor.write.plan.reports import WriteSummary
 
 

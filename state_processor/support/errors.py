@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Final
 
-from state_processor.serializers.redaction import presentable
+from state_processor.support.redaction import presentable
 
 __all__ = [
     "CorruptSnapshotError",
