@@ -19,7 +19,7 @@ import numpy.typing as npt
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.formats.entry_framing import entry_spans, frame_entries, frame_keys
 from state_processor.backends.formats.framing import KEY_GROUP
-from state_processor.backends.formats.sst.block_kernels import DELETION, VALUE_TYPE
+from state_processor.backends.formats.sst.block_kernels import DELETION, TAG_BYTES, VALUE_TYPE
 from state_processor.backends.formats.sst.family_scan import FamilyScan
 from state_processor.backends.formats.sst.key_set import behind
 from state_processor.backends.formats.sst.manifest import DEFAULT_FAMILY, Family, Manifest, TableFile, write_manifest
@@ -127,7 +127,7 @@ class NewStore:
 
     def _add(self, family: _Family, data: _Bytes, spans: npt.NDArray[np.int64], order: npt.NDArray[np.int64]) -> None:
         entries = Entries(data, spans, order, np.array([tag(0, VALUE_TYPE)]))
-        first = entries.key(0)
+        first, last = (entries.key(row)[:-TAG_BYTES] for row in (0, len(spans) - 1))  # tags would order a key behind longer ones
         if family.table is not None and first <= family.last:
             self._finish(family)
             family.runs += 1
@@ -142,7 +142,7 @@ class NewStore:
             stop = min(row + step, len(spans))
             family.table.add(entries, row, stop)
             row = stop
-        family.last = entries.key(len(spans) - 1)
+        family.last = last
 
     def _begin(self, family: _Family) -> None:
         number = next(self._files)

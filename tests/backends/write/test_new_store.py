@@ -58,6 +58,11 @@ def test_small_and_large_entries_follow_each_other(first: tuple[int, int], then:
     _assert_stored(tmp_path, *parts)
 
 
+def test_a_key_that_the_last_key_before_continues(tmp_path: Path) -> None:
+    """It belongs before that key, in a file of its own."""
+    _assert_stored(tmp_path, {b"\1\xff\xff\0\x91": b"first"}, {b"\1\xff\xff": b"second"})
+
+
 def test_only_a_key_group_as_key(tmp_path: Path) -> None:
     _assert_stored(tmp_path, *({bytes([group]): b""} for group in range(128)))
 
