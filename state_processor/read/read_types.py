@@ -165,8 +165,9 @@ def merged_description(variants: Sequence[StateDescription]) -> StateDescription
 def _merged(first: StateDescription, second: StateDescription) -> StateDescription:
     serializers = {}
     for role in first.serializers.keys() & second.serializers.keys():
-        snapshot = merged(first.serializers[role].snapshot(), second.serializers[role].snapshot())
-        if snapshot is not None:
+        own = first.serializers[role].snapshot()
+        snapshot = merged(own, second.serializers[role].snapshot())
+        if snapshot is not None and snapshot is not own:  # a serializer may be more than its snapshot, such as the key of PyFlink
             serializers[role] = snapshot.restore_serializer()
     return first.with_serializers(**serializers)
 

@@ -63,7 +63,8 @@ CLASSES = {
 
 @pytest.fixture
 def _no_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_registrations._PROCESS, "installed", user_registrations.Registrations())
+    for registered in ("installed", "received"):
+        monkeypatch.setattr(user_registrations._PROCESS, registered, user_registrations.Registrations())
     registry.plugin_of.cache_clear()
 
 

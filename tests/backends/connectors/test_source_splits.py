@@ -153,7 +153,7 @@ def test_splits_of_unknown_connectors_stay_bytes() -> None:
     ]
     with pytest.raises(
         OptionError,
-        match=r"'sequence', 'kafka', 'dynamic-kafka', .*, 'kinesis-consumer', 'pulsar-consumer', 'raw'",
+        match=r"expected one of sequence, kafka, dynamic-kafka, .*, kinesis-consumer, pulsar-consumer, raw",
     ):
         rows_of(unknown, "flume")
 

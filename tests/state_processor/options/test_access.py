@@ -14,7 +14,14 @@ from state_processor.options.sink import SinkOptions
 from state_processor.options.source import METADATA_FORMAT, SourceOptions
 from tests.state_processor.samples import ORDERS_PATH
 
-SPARK: Any = None  # not needed to open a snapshot
+
+class Session:
+    """A session that is not used: opening a snapshot does not need one."""
+
+    createDataFrame = None  # noqa: N815
+
+
+SPARK: Any = Session()
 
 READING: dict[str, Callable[..., Any]] = {
     "read_state": lambda **o: sp.arrow.read_state(ORDERS_PATH, "orders", "total", **o),

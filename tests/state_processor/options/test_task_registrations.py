@@ -86,6 +86,11 @@ def names() -> set[str]:
     return {*found.snapshots, *found.kryo_classes, *found.primitive_fields, *subclasses}
 
 
+def names_of_acme() -> set[str]:
+    """Names without those of plug-ins, which other tests use, and of modules that tests import in workers."""
+    return {name for name in names() if name.startswith("com.acme.")}
+
+
 def test_scopes_undo_what_is_registered_inside() -> None:
     before = names()
     with registrations():
@@ -173,15 +178,13 @@ def test_tasks_know_what_the_driver_registered_and_nothing_else(spark: SparkSess
     def known(serializers: TaskSerializers) -> set[str]:
         def found(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             serializers.enter()
-            own = sorted(name for name in names() if name.startswith("com.acme."))  # tests import modules in workers, too
             for _ in batches:
-                yield pa.RecordBatch.from_pydict({"name": pa.array(own, pa.string())})
+                yield pa.RecordBatch.from_pydict({"name": pa.array(sorted(names_of_acme()), pa.string())})
 
         return {row.name for row in spark.range(8, numPartitions=4).mapInArrow(found, "name string").collect()}
 
     register_classes()
-    expected = names()
-    assert known(TaskSerializers.of_driver(())) == expected
+    assert known(TaskSerializers.of_driver(())) == names_of_acme()
     assert known(TaskSerializers()) == set()  # in workers that the first tasks have used
 
 

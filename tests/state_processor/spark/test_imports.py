@@ -36,7 +36,9 @@ print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 """
 DRIVER = """
 import state_processor as sp
-sp.SavepointReader.read(None, {path!r})
+class Session:
+    createDataFrame = None
+sp.SavepointReader.read(Session(), {path!r})
 """
 CATALOG = """
 import state_processor as sp

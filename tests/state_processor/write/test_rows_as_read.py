@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,9 @@ import pytest
 import state_processor as sp
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
+from state_processor.backends.read.stored_operator import find_operator, state_variants
+from state_processor.read.read_types import merged_description
+from state_processor.serializers.table.python_state import PythonKeySerializer
 from tests.archives import unpacked
 
 if TYPE_CHECKING:
@@ -83,6 +87,12 @@ def same(path: Path, *, as_values: bool = False) -> bool:
 
 def new_or_changed(of: str) -> sp.arrow.SavepointWriter:
     return sp.arrow.SavepointWriter.new(flink_version="2.3") if not of else sp.arrow.SavepointWriter.from_existing(of)
+
+
+def test_keys_of_pyflink_are_not_rows_if_subtasks_have_descriptions_of_their_own() -> None:
+    operator = find_operator(open_snapshot(PYFLINK), "py-keyed")
+    state, *_ = state_variants(open_snapshot(PYFLINK), operator)["python-state-value-long"]
+    assert isinstance(merged_description([state, deepcopy(state)]).serializers["key"], PythonKeySerializer)
 
 
 @pytest.mark.parametrize("of", ["", str(PYFLINK)], ids=["new", "changed"])
