@@ -60,8 +60,8 @@ def _fields(state: OperatorDescription) -> tuple[Field, ...]:
 class OperatorStateReader(PlannedReader):
     """Reads one operator state of an operator, from all subtasks: ``value``, or ``key`` and ``value`` of broadcast state.
 
-    ``stored``: the operator that has the state. ``states``: the state as each subtask registers it. ``options``: what the read
-    gives. Operator state does not have key groups or TTL: these metadata columns are null.
+    ``stored``: the operator that has the state. ``states``: the state as each subtask registers it. ``options``: rows and
+    columns of the read. Operator state does not have key groups or TTL: these metadata columns are null.
     """
 
     def __init__(self, stored: StoredOperator, states: Sequence[StateDescription], options: ReadOptions) -> None:

@@ -91,9 +91,9 @@ def option(values: Any, doc: str, default: Any = None, *, in_repr: bool = True, 
 
 
 def part(holder: Callable[[], Any], **options: Any) -> Any:
-    """Return a field of a dataclass for a value of another class, some of whose fields are options.
+    """Return a field of a dataclass that holds a value of another class with options.
 
-    ``**options``: what :func:`option` returns for these fields. Their defaults are those of the class.
+    ``**options``: the fields of that class that are options, as :func:`option` makes them; the class sets their defaults.
     """
     defaults = holder()
     declared = {name: replace(o.metadata[_DECLARATION], default=getattr(defaults, name)) for name, o in options.items()}

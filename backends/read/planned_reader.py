@@ -35,7 +35,7 @@ def plan_read(stored: StoredOperator, states: Sequence[StateDescription], option
 class PlannedReader(ABC):
     """A reader of state of an operator. After unpickling it can read splits, but not plan them.
 
-    ``stored``: the operator that has the state. ``options``: the read, with what the states add.
+    ``stored``: the operator that has the state. ``options``: the read, with the names and the time zone of the states.
     """
 
     def __init__(self, stored: StoredOperator, options: ReadOptions) -> None:

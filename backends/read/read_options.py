@@ -190,7 +190,7 @@ class ReadOptions:
         return replace(self, values=replace(self.values, **options))
 
     def of_states(self, names: Iterable[tuple[str, DeclaredNames]] = (), time_zone: str = "UTC") -> ReadOptions:
-        """Return the options with what states of a snapshot add. Times of last access are decoded only if rows need them.
+        """Return the options with names and time zone of states. Times of last access are decoded only if rows need them.
 
         ``names``: names for the fields of rows, by state. ``time_zone``: the zone of the job's JVM, for values of ``java.sql``.
         """

@@ -22,7 +22,7 @@ class Input:
 
     @classmethod
     def of(cls, fields: PlanFields, shown: PlanFields, key: Any) -> Input:
-        """Return the rows with some fields, which have other names when state is read; ``key``: the positions of the key."""
+        """Return the rows with some fields. ``shown``: their names when state is read. ``key``: the positions of the key."""
         columns: dict[str, LogicalType] = {}
         for field in distinct_names(fields):
             if field.type is None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -159,13 +160,13 @@ class Operator:
 
     # Migration to the node of another plan. Without ``changes``, a node can only be kept unchanged
     changes: Callable[[PlanNode, PlanNode], StateChanges] | None = None
-    role: Callable[[PlanNode], tuple[Any, ...] | None] = role_by_keys  # what a node does, independent of its columns
+    role: Callable[[PlanNode], tuple[Any, ...] | None] = role_by_keys  # the action of a node, independent of its columns
     keyed_rows: Callable[[PlanNode], Relation | None] = lambda node: node.input_relations[0]  # ``None`` without a key
     check: Callable[[PlanNode], Any] = lambda node: None  # refuses a node whose state can't be compared
     has_versions: bool = True  # whether the version of the node decides on its state
     ttl_states: Mapping[int, str] = field(default_factory=lambda: {0: ""})  # states by the index of their time-to-live
     changes_ttl: bool = False  # whether all of its states may get or lose time-to-live
-    other: str = "has other windows, or does something else"  # why a node with the same key and rows does not match
+    mismatch: str = "has other windows, or does something else"  # why a node with the same key and rows does not match
     unchanged: str = "such state can only be kept unchanged"  # why an operator without changes does not match
     other_shapes: Mapping[str, str] = field(default_factory=dict)  # why another kind of node can't continue
 
@@ -244,7 +245,8 @@ class PlanNode:
     def columns(self) -> tuple[Column, ...]:
         """The output columns with their texts."""
         fields = self.output if self.at("outputType") is not None else ()
-        columns = () if self.operator.columns is None else self.operator.columns(self)
+        with self._matching_inputs():
+            columns = () if self.operator.columns is None else self.operator.columns(self)
         columns = (*columns, *[None] * (len(fields) - len(columns)))[: len(fields)]
         return tuple(_with_text(f.name, column) for f, column in zip(fields, columns, strict=True))
 
@@ -288,8 +290,16 @@ class PlanNode:
     def relation(self) -> Relation:
         """The identities of the output rows and columns."""
         inputs = self.input_relations
-        try:
+        with self._matching_inputs():
             return self.operator.relation(self, inputs)
+
+    @contextmanager
+    def _matching_inputs(self) -> Iterator[None]:
+        """Refuse a damaged plan: members of the node that do not fit its inputs or its output."""
+        try:
+            yield
+        except OptionError:  # of an input, which it names
+            raise
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise OptionError(f"plan: node {self.id} ({self.type}) does not match its inputs: {error!r}") from None
 

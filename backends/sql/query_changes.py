@@ -122,7 +122,7 @@ def _difference(old: PlanNode, new: PlanNode) -> str:
     if [relation.rows for relation in old.input_relations] != [relation.rows for relation in new.input_relations]:
         return f"{new.label} of the new plan has other input rows: from other tables, or with another condition"
     if _keys(old) == _keys(new):
-        return f"{new.label} of the new plan {old.operator.other} ({_other_members(old, new)})"
+        return f"{new.label} of the new plan {old.operator.mismatch} ({_other_members(old, new)})"
     return f"its key is {_key_names(old)} in the old plan, {_key_names(new)} in {new.label} of the new one"
 
 

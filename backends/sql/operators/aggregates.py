@@ -1,4 +1,4 @@
-"""Aggregates by groups (Flink: ``GroupAggFunction``), in one phase or in two; and what aggregates by windows share with them."""
+"""Aggregates by groups (Flink: ``GroupAggFunction``), in one phase or in two, and parts that aggregates by windows share."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def group_rows(node: PlanNode, inputs: Relations) -> Relation:
 
 
 def _partial_rows(node: PlanNode, inputs: Relations) -> Relation:
-    """Return the rows of a first phase: they stand for the input rows."""
+    """Return the rows of a first phase, with the identity of the input rows."""
     return replace(unknown_rows(node, inputs), rows=inputs[0].rows)
 
 

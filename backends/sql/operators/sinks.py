@@ -138,7 +138,7 @@ OPERATORS: Final = (
         keyed_rows=lambda node: _stored_rows(node) if _keeps_rows(node) and sink_row(node) else None,
         check=_stored_fields,
         has_versions=False,  # connectors define the state of sinks
-        other="does something else",
+        mismatch="does something else",
         translate=_translated,
     ),
 )

@@ -10,6 +10,7 @@ import pytest
 
 from state_processor.backends.sql.accumulators import aggregate_calls
 from state_processor.backends.sql.plan import CompiledPlan
+from state_processor.support.errors import OptionError
 
 Json = dict[str, Any]
 
@@ -167,6 +168,11 @@ DOUBLE = call("*", column(0), literal(2), syntax="BINARY")
 def test_names_that_columns_are_shown_by(projections: Json, names: list[str], then: list[str], shown: list[str]) -> None:
     """All names differ, also from the names of other columns in the plan. Names that users gave stay."""
     assert named(projections, names, then) == shown
+
+
+def test_a_projection_of_another_length_than_the_output_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"plan: node 1 \(stream-exec-calc_1\) does not match its inputs"):
+        named([column(0)], ["a", "b"], ["a", "b"])
 
 
 def test_calls_are_shown_with_their_texts() -> None:
