@@ -15,9 +15,9 @@ from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_LIST
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import KeyedStateOptions, OperatorStateOptions, SnapshotOptions, TimerOptions
 from state_processor.options.keywords import takes_options
-from state_processor.read.read_types import typed_schema
+from state_processor.read.read_types import rows_of
 from state_processor.read.rows import Rows
-from state_processor.read.scans import ArrowSchema, StateRequest, StateScan
+from state_processor.read.scans import ArrowSchema, StateRequest
 from state_processor.read.snapshot_reader import SnapshotReader
 from state_processor.support.doors import current_door, read_with
 from state_processor.support.errors import NotFoundError
@@ -200,11 +200,6 @@ class SavepointReader(SnapshotReader):
         """Return the rows of a state; see :func:`state_processor.arrow.read_state`."""
         request = StateRequest(OperatorIdentifier.of(uid), state, kind, schema, {**options, **self._access.values()})
         return rows_of(request.open(request.find(self._snapshot), current_door()))
-
-
-def rows_of(scan: StateScan) -> Rows:
-    """Return the rows of a state, with their types in the metadata of columns."""
-    return Rows(typed_schema(scan), scan.read, scan.notes)
 
 
 __all__ = ["SavepointReader"]

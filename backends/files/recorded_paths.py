@@ -20,6 +20,7 @@ from state_processor.backends.files.storage import Entry, Storage
 from state_processor.backends.files.storage_advice import incomplete
 from state_processor.support.doors import spelled
 from state_processor.support.errors import CorruptSnapshotError, ForbiddenPathError, MissingFileError, StateProcessorError
+from state_processor.support.locks import cached_property
 from state_processor.support.redaction import CONTAINER_SCHEMES
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ class Boundaries:
 
     def __init__(self, base_dir: str, allow_paths: Iterable[str] = ()) -> None:
         base = Location.parse(base_dir)
-        self._whole = [base if base.is_local else base._replace(path="/"), *map(Location.given, allow_paths)]
+        self.allowed = list(map(Location.given, allow_paths))
+        self._whole = [base if base.is_local else base._replace(path="/"), *self.allowed]
         self._beside = _directories_of_job(base) if base.is_local else []
         self._real: dict[str, str] = {}
 
@@ -345,14 +347,17 @@ class Relocation:
         self.reused = reused
         allowed = list(allow_paths)
         # A part of the key of files that stay open: relocations of a directory with equal values find the same files.
-        self.given = (tuple(sorted(self.path_mapping.items())), tuple(map(str, allowed)))
+        self.settings = (tuple(sorted(self.path_mapping.items())), tuple(map(str, allowed)))
         self._boundaries = Boundaries(base_dir, allowed)
         mapping = {storage_and_parts(Location.parse(old)): Location.given(new) for old, new in self.path_mapping.items()}
         self._mapping = _longest_first(mapping)
         self._deduced: dict[tuple[str, ...], Location] = {}
         self._unmoved: set[tuple[str, ...]] = set()
-        named = [*map(Location.given, allowed), *mapping.values()]
-        self._claimed = ClaimedSavepoint(storage, Location.parse(base_dir), self._boundaries, named, _ANCESTORS)
+
+    @cached_property
+    def _claimed(self) -> ClaimedSavepoint:
+        named = [*self._boundaries.allowed, *self._mapping.values()]
+        return ClaimedSavepoint(self.storage, Location.parse(self.base_dir), self._boundaries, named, _ANCESTORS)
 
     def relative(self, path: str, size: int = 0, context: str = "") -> str:
         """Return the path of a file recorded relative to ``_metadata``: next to it, or in the savepoint that the job claimed.

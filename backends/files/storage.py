@@ -62,7 +62,8 @@ class OpenLocalFile(OpenFile):
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
             os.close(descriptor)
-            raise OSError(f"it is not a regular file ({stat.filemode(mode)})")
+            kind = IsADirectoryError if stat.S_ISDIR(mode) else OSError
+            raise kind(f"it is not a regular file ({stat.filemode(mode)})")
         self._file = os.fdopen(descriptor, "rb")
         self._path, self._version = path, _version(os.fstat(descriptor))
         self.size = os.fstat(descriptor).st_size
@@ -335,7 +336,8 @@ class Storage:
         try:
             file._opened()
         except MissingFileError as error:
-            if isinstance(error.__cause__ or error.__context__, _NO_FILE):
+            cause = error.__cause__ or error.__context__
+            if isinstance(cause, _NO_FILE) or getattr(cause, "errno", None) in _ABSENT:
                 return None
             raise
         return file
@@ -499,14 +501,12 @@ class StoredFile:
         This is not a ``cached_property``: in Python 3.11 that has one lock for all objects of a class, and files are opened
         concurrently.
         """
-        if self._open is None or self._open[0] != os.getpid():
-            self._open = (os.getpid(), self._open_now())
-        return self._open[1]
-
-    def _open_now(self) -> OpenFile:
+        if self._open is not None and self._open[0] == os.getpid():
+            return self._open[1]
         file = self.storage._open(self.path, self._context)
         if self._recorded_size is not None and file.size < self._recorded_size:
             raise MissingFileError(incomplete(f"{_of(self._context)}{self.path}", file.size, self._recorded_size))
+        self._open = (os.getpid(), file)
         return file
 
     @property

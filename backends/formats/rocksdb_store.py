@@ -248,7 +248,7 @@ def open_store(snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, 
 
     ``snapshot``: the snapshot, with access to its files. ``context``: operator and subtask, for messages.
     """
-    key = (snapshot.directory, snapshot.digest, snapshot.storage.settings, snapshot.relocation.given, handle)
+    key = (snapshot.directory, snapshot.digest, snapshot.storage.settings, snapshot.relocation.settings, handle)
     with _stores_lock:
         store = _stores.pop(key, None)
     if store is None or not store.is_current:

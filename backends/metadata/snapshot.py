@@ -226,15 +226,12 @@ def open_snapshot(
 
 
 def _open_metadata(path: str | os.PathLike[str], storage: Storage) -> StoredFile:
-    """Open the ``_metadata`` file of a snapshot. From remote storage, it is opened before anything else is asked for."""
+    """Open the ``_metadata`` file of a snapshot: most paths lead to one, so it is opened before anything else is asked for."""
     check_path(path)
     location = Location.given(path)
-    if not location.is_local:
-        inside = location if location.name == METADATA_FILE else location.joined(METADATA_FILE)
-        stored = storage.open_if_file(str(inside))
-        if stored is not None:
-            return stored
-    return storage.open(locate_metadata(path, storage))
+    inside = location if location.name == METADATA_FILE else location.joined(METADATA_FILE)
+    stored = storage.open_if_file(str(inside))
+    return storage.open(locate_metadata(path, storage)) if stored is None else stored
 
 
 _NAMED_UIDS: Final = 5

@@ -68,7 +68,7 @@ class KeyedStateReader(PlannedReader):
         states = [evolved(s, options.types) for s in states]
         self._name = states[0].name
         self._constants = _timer_columns(states[0])
-        self._variants = tuple(dict.fromkeys(states))
+        self._variants = tuple(states if len(states) == 1 else dict.fromkeys(states))
         keys = options.keys
         self._keys = None if keys is None else keys_to_read(states[0], keys)  # errors are raised now, not in a task
 
@@ -211,13 +211,18 @@ class KeyedStateReader(PlannedReader):
         return pa.repeat(pa.scalar(self._constants[name], pa.string()), rows)
 
 
-def _required(state: KeyedDescription) -> set[str]:
+_NEVER_NULL: Final = frozenset(
+    {layouts.TIMESTAMP, DOMAIN, SERVICE, shapes.LIST_INDEX, *(f.name for f in shapes.KEYED_METADATA if not f.nullable)}
+)
+"""The columns that are null in rows of no state."""
+
+
+def _required(state: KeyedDescription) -> frozenset[str]:
     """Return the columns that are never null.
 
     Flink refuses null as a key (``KeyGroupRangeAssignment.assignToKeyGroup``) and as a namespace (``StateTable``).
     """
-    columns = {layouts.TIMESTAMP, DOMAIN, SERVICE, shapes.LIST_INDEX, *(f.name for f in shapes.KEYED_METADATA if not f.nullable)}
-    columns |= {layouts.KEY} if state.key.never_null else set()
+    columns = _NEVER_NULL | ({layouts.KEY} if state.key.never_null else set())
     return columns | ({namespace_column(state)} if state.namespace.never_null else set())
 
 

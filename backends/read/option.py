@@ -86,7 +86,7 @@ def option(values: Any, doc: str, default: Any = None, *, in_repr: bool = True, 
     """
     metadata = {_DECLARATION: Declaration(values, doc, default, **declaration)}
     if isinstance(default, dict):
-        return field(default_factory=lambda: dict(default), repr=in_repr, metadata=metadata)
+        return field(default_factory=default.copy, repr=in_repr, metadata=metadata)
     return field(default=default, repr=in_repr, metadata=metadata)
 
 

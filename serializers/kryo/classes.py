@@ -58,7 +58,10 @@ def undescribed_classes(*parts: Any) -> tuple[str, ...]:
 
     ``parts``: as for :func:`~state_processor.serializers.traversal.outermost_of`.
     """
-    serializers: list[Any] = outermost_of(imported_class("kryo.serializer", "KryoSerializer"), *parts)
+    kryo = imported_class("kryo.serializer", "KryoSerializer")
+    if not kryo:
+        return ()
+    serializers: list[Any] = outermost_of(kryo, *parts)
     return tuple(dict.fromkeys(s.type_class for s in serializers if not s.self_delimiting))
 
 

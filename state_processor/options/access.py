@@ -120,7 +120,8 @@ class SnapshotAccess:
         """
         from state_processor.backends.metadata.snapshot import open_snapshot  # slow to import, and not every worker opens one
 
-        import_serializers(self.serializers)
+        if self.serializers:
+            import_serializers(self.serializers)
         storage = storage or self.storage()
         snapshot = open_snapshot(path, self.path_mapping, storage, self.allow_paths)
         if self.time_zone is not None:

@@ -29,6 +29,7 @@ from state_processor.backends.state.descriptions import (
     StateDescription,
 )
 from state_processor.backends.state.python_states import PythonType, is_python_state, of_map, shown_name
+from state_processor.read.rows import Rows
 from state_processor.read.scans import StateScan
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.rows import RowSerializer
@@ -149,6 +150,11 @@ def typed_schema(scan: StateScan) -> pa.Schema:
     if scan.source.read.types.types:
         return scan.schema
     return with_read_types(scan.schema, scan.states, scan.source.read.types)
+
+
+def rows_of(scan: StateScan) -> Rows:
+    """Return the rows of a scan, with their types in the metadata of columns."""
+    return Rows(typed_schema(scan), scan.read, scan.notes)
 
 
 def with_metadata_of(schema: pa.Schema, typed: pa.Schema) -> pa.Schema:

@@ -516,15 +516,20 @@ class SavepointBuild:
             first = by_hash.setdefault(draft.final_identifier.uid_hash, draft)
             if first is not draft:
                 raise OptionError(f"{first.label} and {draft.label} would both be {draft.final_identifier}; choose another uid")
+        if self._migrated_to is not None:
+            self._check_migration()
+        self._check_release()
+        for outcome in self._outcomes():
+            check_format(outcome, self._flink_version)
+
+    def _check_migration(self) -> None:
+        """Refuse states that can't be migrated."""
         stuck = [report for draft in self.drafts for report in draft.not_migrated]
         if stuck:
             raise StateMigrationError(
                 f"{len(stuck)} states can't be migrated to Flink {self._migrated_to}; do what each line says, or leave the state "
                 "out with remove_state:\n" + "\n".join(map(str, stuck))
             )
-        self._check_release()
-        for outcome in self._outcomes():
-            check_format(outcome, self._flink_version)
 
     def _check_release(self) -> None:
         """Refuse states that the Flink of the label does not restore."""

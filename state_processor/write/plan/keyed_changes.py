@@ -36,7 +36,6 @@ from state_processor.types.declared_types import DeclaredTypes, asking_for_types
 from state_processor.types.python_types import PythonTypeArgument, asking_for_python_type, python_type_of
 from state_processor.types.state_specs import StateSpec, as_spec, timer_queue
 from state_processor.write.plan.draft import Deletion, OperatorDraft, StateRows
-from state_processor.write.plan.source_operator import SourceOperator
 from state_processor.write.rows.row_columns import (
     KeyedRows,
     check_byte_arrays,
@@ -210,13 +209,11 @@ def update_keyed_state(
     """Change entries of a keyed state; see :meth:`~state_processor.SavepointWriter.update_keyed_state`."""
     with naming(f"state {state!r}"):
         state = draft.stored(state)
-        named, source = draft.keyed(state), draft.source
-        assert source is not None  # it has the state
-        columns_of, parts_of = split_declared_types(named, types or {})
-        inferred = _inferred(source, state) if infer_kryo else {}
-        described = declared(named_by(named, columns_of), inferred | java_types_by_path(parts_of))
+        described = draft.keyed(state)
+        if types or infer_kryo:
+            described = _with_declared_types(draft, described, types or {}, infer_kryo=infer_kryo)
         checked_schema(rows.rows)
-        rows.check_byte_arrays(named, typed=python_type is not None)
+        rows.check_byte_arrays(described, typed=python_type is not None)
         updated = draft.update(described, with_bytes=rows.has_bytes)
         description = _take_python(draft, updated, python_type)
         shaped, columns, replaces = rows.shaped(description)
@@ -227,10 +224,21 @@ def update_keyed_state(
         draft.changes.state_rows.append(StateRows.of(shaped, [(description, columns)], replaces))
 
 
-def _inferred(source: SourceOperator, state: str) -> dict[str, JavaType]:
-    from state_processor.backends.read.java_type_inference import inferred_java_types  # most writes infer nothing
+def _with_declared_types(
+    draft: OperatorDraft, state: KeyedDescription, types: DeclaredTypes, *, infer_kryo: bool
+) -> KeyedDescription:
+    """Return a state of the source savepoint with the names of rows and the types of parts that the user declares.
 
-    return inferred_java_types(StoredOperator(source.snapshot, source.operator), state)
+    ``infer_kryo``: whether the other parts that Kryo wrote have the types of their values.
+    """
+    columns_of, parts_of = split_declared_types(state, types)
+    inferred: dict[str, JavaType] = {}
+    if infer_kryo:
+        from state_processor.backends.read.java_type_inference import inferred_java_types  # most writes infer nothing
+
+        assert draft.source is not None  # it has the state
+        inferred = inferred_java_types(StoredOperator(draft.source.snapshot, draft.source.operator), state.name)
+    return declared(named_by(state, columns_of), inferred | java_types_by_path(parts_of))
 
 
 def delete_keys(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -100,12 +101,10 @@ class SourceOperator:
         for handle, header in zip(self.handles, headers, strict=True):
             if handle.raw and not header.states:  # of an asynchronous operator without timers: keys are not described there
                 continue
-            if key is not None and header.key.to_bytes() != key.to_bytes():
-                raise self._differs("keys", handle.context)
             key = key or header.key
-            for meta in header.states:
-                earlier = states.get(meta.name)
-                states[meta.name] = meta if earlier is None else self._merged(earlier, meta, handle.context)
+            if header.key is not key and header.key.to_bytes() != key.to_bytes():
+                raise self._differs("keys", handle.context)
+            self._merge(states, header.states, handle.context)
         return None if key is None else state_headers.KeyedHeader(state_headers.KEYED_VERSION, False, key, tuple(states.values()))
 
     @cached_property
@@ -127,9 +126,7 @@ class SourceOperator:
         ]
         headers = at_once(lambda located_handle: operator_header(self.snapshot, *located_handle), handles)
         for (_, context), header in zip(handles, headers, strict=True):
-            for meta in (*header.lists, *header.broadcasts):
-                earlier = states.get(meta.name)
-                states[meta.name] = meta if earlier is None else self._merged(earlier, meta, context)
+            self._merge(states, (*header.lists, *header.broadcasts), context)
         return states
 
     @cached_property
@@ -181,6 +178,15 @@ class SourceOperator:
         stores = (k for k in self.handles if isinstance(k.handle, h.IncrementalRemoteKeyedStateHandle))
         headers = (store.open(self.snapshot).header for store in stores)
         return any(meta.backend_type == state_headers.KEY_VALUE_V2 for header in headers for meta in header.states)
+
+    def _merge(
+        self, states: dict[str, state_headers.StateMetaInfo], metas: Iterable[state_headers.StateMetaInfo], context: str
+    ) -> None:
+        """Add the registrations in a header to those of the subtasks so far. Most subtasks have the same header, read once."""
+        for meta in metas:
+            earlier = states.setdefault(meta.name, meta)
+            if earlier is not meta:
+                states[meta.name] = self._merged(earlier, meta, context)
 
     def _merged(
         self, earlier: state_headers.StateMetaInfo, meta: state_headers.StateMetaInfo, context: str

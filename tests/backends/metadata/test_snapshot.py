@@ -50,6 +50,18 @@ def test_path_objects_and_relative_paths(checkpoint, monkeypatch):
     assert locate_metadata("_metadata") == locate_metadata(".") == f"{os.getcwd()}/_metadata"
 
 
+def test_a_directory_and_a_loop_of_links_with_the_name_of_the_file(checkpoint, tmp_path):
+    directory = checkpoint.rename(tmp_path / "_metadata")
+    assert open_snapshot(directory).directory == str(directory)
+    with pytest.raises(NotASnapshotError, match="does not contain _metadata, so it is not a snapshot"):
+        open_snapshot(tmp_path)
+    loop = tmp_path / "loop"
+    loop.mkdir()
+    (loop / "_metadata").symlink_to("_metadata")
+    with pytest.raises(NotASnapshotError, match="loop does not contain _metadata"):
+        open_snapshot(loop)
+
+
 def test_snapshots_below_are_named(checkpoint, tmp_path):
     (tmp_path / "savepoint-1").mkdir()
     (tmp_path / "savepoint-1" / "_metadata").touch()
