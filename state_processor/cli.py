@@ -6,16 +6,19 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from state_processor import __version__
 from state_processor.commands.terminal import complain, escape_in_help, printed_log
 from state_processor.support.doors import Door, choice_of, entered
 from state_processor.support.errors import StateProcessorError
 from state_processor.types.answers import Answer
+
+if TYPE_CHECKING:
+    from state_processor.commands.command import Command
 
 BAD_INPUT: Final = 2
 _CUTOFF: Final = 0.6
@@ -104,32 +107,60 @@ EXIT_CODES: Final = {
 }
 
 _COMPLETION: Final = "completion"
-_GROUPS: Final = {
-    "listing": ("list", "latest"),
-    "history": ("history",),
-    "fleet": ("fleet",),
-    "showing": ("inspect", "states", "show", "get"),
-    "analysing": ("sizes", "diff"),
-    "finding": ("find", "erase"),
-    "reporting": ("report",),
-    "exporting": ("count", "export"),
-    "rewriting": (
-        *("copy", "convert", "rename-uid", "copy-operator", "drop-state", "convert-state"),
-        *("migrate", "migrate-query", "expire", "with-ttl", "touch", "set-max-parallelism"),
-    ),
-    "changing": ("update", "new", "offsets", "set-offsets"),
-    "sinks": ("sink-state", "change-sink"),
-    "validating": ("validate",),
-    "explaining": ("explain",),
-    "jobs": ("signature", "check", "match", "compile-plan", "check-query"),
-    "retaining": ("files", "orphans", "dispose", "retain"),
-    "syncing": ("sync",),
-    "sql": ("sql",),
-    "serving": ("serve", "browse", "mcp"),
-    "warming": ("warm-up",),
-    "sampling": ("sample",),
+_MODULES: Final = {
+    "list": "commands.listing",
+    "latest": "commands.listing",
+    "history": "applications.history.commands",
+    "fleet": "applications.fleet.commands",
+    "inspect": "commands.showing",
+    "states": "commands.showing",
+    "show": "commands.showing",
+    "get": "commands.showing",
+    "sizes": "commands.analysing",
+    "diff": "commands.analysing",
+    "find": "applications.fleet.finding_commands",
+    "erase": "applications.fleet.finding_commands",
+    "report": "applications.report.commands",
+    "count": "commands.exporting",
+    "export": "commands.exporting",
+    "copy": "commands.rewriting",
+    "convert": "commands.rewriting",
+    "rename-uid": "commands.rewriting",
+    "copy-operator": "commands.rewriting",
+    "drop-state": "commands.rewriting",
+    "convert-state": "applications.jobs.commands",
+    "migrate": "commands.rewriting",
+    "migrate-query": "commands.rewriting",
+    "expire": "commands.rewriting",
+    "with-ttl": "commands.rewriting",
+    "touch": "commands.rewriting",
+    "set-max-parallelism": "commands.rewriting",
+    "update": "commands.changing",
+    "new": "commands.changing",
+    "offsets": "commands.changing",
+    "set-offsets": "commands.changing",
+    "sink-state": "commands.sinks",
+    "change-sink": "commands.sinks",
+    "validate": "applications.report.validating",
+    "explain": "applications.explain.commands",
+    "signature": "applications.jobs.commands",
+    "check": "applications.jobs.commands",
+    "match": "applications.jobs.commands",
+    "compile-plan": "applications.jobs.commands",
+    "check-query": "applications.jobs.commands",
+    "files": "applications.retention.commands",
+    "orphans": "applications.retention.commands",
+    "dispose": "applications.retention.commands",
+    "retain": "applications.retention.commands",
+    "sync": "applications.lake.commands",
+    "sql": "applications.sql.commands",
+    "serve": "applications.serving.commands",
+    "browse": "applications.serving.commands",
+    "mcp": "applications.mcp.commands",
+    "warm-up": "commands.warming",
+    "sample": "commands.sampling",
 }
-"""Modules of commands. A process imports only the module of its command."""
+"""The module of each command, in this package and in the order of the help. A process imports only the module of its command."""
 
 
 def command_parser(called: str | None = None) -> Parser:
@@ -142,12 +173,8 @@ def command_parser(called: str | None = None) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}", help="print the version")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    groups = [group for group, names in _GROUPS.items() if called in names] or (() if called == _COMPLETION else _GROUPS)
-    from state_processor.commands.command import commands_of
-
-    for group in groups:
-        for command in commands_of(import_module(f"state_processor.commands.{group}")):
-            command.add_to(commands)
+    for command in _commands(called):
+        command.add_to(commands)
     from state_processor.commands import completing
 
     text = "Print a script that completes commands, and the uids and states of a snapshot. In the profile of bash or zsh:"
@@ -158,6 +185,16 @@ def command_parser(called: str | None = None) -> Parser:
     completion.add_argument("--line", default="", help=argparse.SUPPRESS)
     completion.set_defaults(run=_complete)
     return parser
+
+
+def _commands(called: str | None) -> Iterator[Command]:
+    """Yield the commands of the module of a known command, none for completion, and otherwise all commands."""
+    from state_processor.commands.command import commands_of
+
+    needed = [_MODULES[called]] if called in _MODULES else [] if called == _COMPLETION else dict.fromkeys(_MODULES.values())
+    modules = [import_module(f"state_processor.{module}") for module in needed]
+    commands = {command.name: command for module in modules for command in commands_of(module)}
+    yield from (commands[name] for name in _MODULES if name in commands)
 
 
 def _complete(options: argparse.Namespace) -> None:

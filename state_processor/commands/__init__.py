@@ -1,1 +1,1 @@
-"""Groups of commands of the command line."""
+"""Commands of the command line that read, write and describe snapshots, and what all commands share."""

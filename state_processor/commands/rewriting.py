@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
-from state_processor.applications.jobs.matching import read_mapping
 from state_processor.backends.files.location import Location
 from state_processor.backends.read.option import Kind
 from state_processor.commands.command import (
@@ -22,7 +20,6 @@ from state_processor.commands.command import (
     flag,
     flags,
     group,
-    pairs,
     positive,
     repeated,
     several,
@@ -33,8 +30,8 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_values
 from state_processor.options.keywords import SCRATCH
 from state_processor.serializers.json_text import parse_json
-from state_processor.support.errors import NotFoundError, OptionError
-from state_processor.types.identifier import OperatorIdentifier
+from state_processor.support.errors import OptionError
+from state_processor.types.identifier import OperatorIdentifier, read_mapping
 from state_processor.write.arrow_writer import SavepointWriter
 from state_processor.write.build import SavepointBuild
 from state_processor.write.plan.reports import WriteSummary
@@ -198,54 +195,6 @@ def _drop(plan: SavepointBuild, options: argparse.Namespace) -> None:
         plan.remove_operator(operator)
     else:
         plan.remove_state(operator, options.state)
-
-
-@rewriting(
-    "convert-state",
-    "a copy in which a state has the type of another job",
-    UID,
-    argument("--state", help="name of the state; without it, the keys of all keyed states and timers get the type of NEW"),
-    argument("--job", metavar="NEW", required=True, help="the job with the new type of the state, as for the command check"),
-    argument("--as", dest="name", metavar="NAME", help="name of the state in NEW (default: the same name)"),
-    repeated("--rename", "a field or enum constant and its new name, such as value.customer=client", metavar="PATH=NAME"),
-    repeated("--default", "the value of a new field as JSON, such as value.f2=0", metavar="PATH=VALUE"),
-    repeated("--drop-field", "a field to leave out, such as value.comment", metavar="PATH"),
-    python=("SavepointWriter.evolve_state",),
-)
-def _convert_state(plan: SavepointBuild, options: argparse.Namespace) -> None:
-    """Read the rows of a state and write them in another type; a value that does not fit it is refused."""
-    from state_processor.applications.jobs import converting  # the other commands do not read values
-    from state_processor.applications.jobs.opening import signature_of, signature_of_snapshot
-    from state_processor.applications.jobs.value_conversion import Edits
-
-    assert plan.snapshot is not None  # it is a copy
-    identifier = plan.existing(OperatorIdentifier.of(options.uid)).identifier
-    job = signature_of(options.job, replace(plan.access, plan=None, uids=None))
-    new = next((o for o in job.operators if identifier.uid_hash in o.hashes), None)
-    if new is None:
-        raise NotFoundError(f"--job {options.job}: the job has no operator {identifier}")
-    old = next(o for o in signature_of_snapshot(plan.snapshot).operators if o.uid_hash == identifier.uid_hash)
-    defaults = {path: _json(text) for path, text in pairs("--default", "PATH=VALUE", options.default).items()}
-    edits = Edits(pairs("--rename", "PATH=NAME", options.rename), defaults, frozenset(options.drop_field))
-    if options.state is None:
-        if options.name is not None:
-            raise OptionError("--as: expected --state, too")
-        converting.convert_keys(plan, identifier, old, new, edits)
-        return
-    name = options.name or options.state
-    states = [(old.states or {}).get(options.state), (new.states or {}).get(name)]
-    if states[0] is None:
-        raise NotFoundError.naming_nearest("state", options.state, list(old.states or {}), f"operator {identifier}")
-    if states[1] is None:
-        raise NotFoundError(f"--job {options.job}: the job has no state {name!r} of operator {identifier}")
-    converting.convert_state(plan, identifier, converting.Conversion.of(states[0], states[1], edits))
-
-
-def _json(text: str) -> Any:
-    try:
-        return parse_json(text)
-    except ValueError:
-        return text
 
 
 @rewriting(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,6 +16,8 @@ from state_processor.options.keywords import STATE_KIND
 from state_processor.read.scans import StateRequest
 from state_processor.types.identifier import OperatorIdentifier
 
+_CONDITIONS: Final = "state_processor.applications.sql.conditions"
+"""The module that evaluates conditions of SQL, with DuckDB. Only ``--where`` imports it."""
 DISPLAY: Final[dict[str, Any]] = {"nanos": "string"}
 """How times become text, with all digits: on terminals, and in files of text. Typed data has the default of ``nanos``."""
 WHERE: Final = argument(
@@ -42,7 +45,6 @@ def state_batches(
     values = {**shape, **options_of_read, **flag_values(options)}
     if options.where is None:
         return arrow.read_state(options.path, operator, state, **values)
-    from state_processor.applications.sql.conditions import matching_rows  # other reads do without DuckDB
-
     request = StateRequest(operator, state, values.pop("kind"), None, values)
-    return matching_rows(request.open_path(options.path), options.where)
+    rows: Iterator[pa.RecordBatch] = import_module(_CONDITIONS).matching_rows(request.open_path(options.path), options.where)
+    return rows

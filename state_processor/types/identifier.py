@@ -1,14 +1,18 @@
-"""Identifiers of operators."""
+"""Identifiers of operators, and mappings of old to new ones."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.support.doors import spelled
 from state_processor.support.errors import OptionError
+
+MAPPING_VERSION: Final = 1
+"""The version of the format of mapping files, which the command ``match`` writes."""
 
 _HASH: Final = re.compile(r"[0-9a-f]{32}")
 
@@ -73,3 +77,16 @@ class OperatorIdentifier:
 
     def __str__(self) -> str:
         return self.uid or self.uid_hash
+
+
+def read_mapping(content: Any, place: str) -> dict[str, str]:
+    """Return old and new identifiers of a mapping file, or of a JSON object of old and new uids."""
+    if isinstance(content, Mapping) and content.get("version", MAPPING_VERSION) != MAPPING_VERSION:
+        version = content["version"]
+        raise OptionError(f"{place}: expected version {MAPPING_VERSION} of the format of mapping files, found {version!r}")
+    uids = content.get("uids") if isinstance(content, Mapping) and "version" in content else content
+    if not isinstance(uids, Mapping) or not all(isinstance(uid, str) and uid for pair in uids.items() for uid in pair):
+        raise OptionError(f"{place}: expected a file of state-processor match, or a JSON object of old and new uids")
+    if not uids:
+        raise OptionError(f"{place}: expected at least one operator with another uid, found none")
+    return dict(uids)

@@ -32,7 +32,7 @@ from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.support.errors import OptionError
 from state_processor.types.answers import Answer
-from state_processor.types.identifier import OperatorIdentifier
+from state_processor.types.identifier import MAPPING_VERSION, OperatorIdentifier
 
 _MOST_ORDERS: Final = 720
 """The maximal number of orders of sources that are tried. The REST interface does not show the numbers of sources."""
@@ -85,8 +85,6 @@ def _is_chained(graph: JobGraph, node: GraphNode, edge: GraphInput, *, chaining:
 
 
 _COLUMNS: Final = ("old", "new", "confidence", "evidence")
-VERSION: Final = 1
-"""The version of the format of mapping files."""
 
 
 class Confidence(StrEnum):
@@ -158,7 +156,7 @@ class OperatorMatches:
 
     def to_json(self) -> str:
         """Return the content of a mapping file: ``rename-uid --mapping`` applies its ``uids``."""
-        content = {"version": VERSION, "uids": self.mapping, "matches": list(map(asdict, self.matches))}
+        content = {"version": MAPPING_VERSION, "uids": self.mapping, "matches": list(map(asdict, self.matches))}
         return json.dumps(content, indent=2, ensure_ascii=False)
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -367,15 +365,3 @@ def _contradicted(i: int, j: int, pairs: Mapping[tuple[int, int], tuple[str, ...
         old_index for (old, old_index), facts in pairs.items() if old == i and old_index != j and any(map(is_states, facts))
     ]
     return bool(rivals) or any(any(map(is_states, pairs.get((old, j), ()))) for old in olds if old != i)
-
-
-def read_mapping(content: Any, place: str) -> dict[str, str]:
-    """Return old and new identifiers of a mapping file, or of a JSON object of old and new uids."""
-    uids = content.get("uids") if isinstance(content, Mapping) and "version" in content else content
-    if isinstance(content, Mapping) and content.get("version", VERSION) != VERSION:
-        raise OptionError(f"{place}: expected version {VERSION} of the format of mapping files, found {content['version']!r}")
-    if not isinstance(uids, Mapping) or not all(isinstance(uid, str) and uid for pair in uids.items() for uid in pair):
-        raise OptionError(f"{place}: expected a file of state-processor match, or a JSON object of old and new uids")
-    if not uids:
-        raise OptionError(f"{place}: expected at least one operator with another uid, found none")
-    return dict(uids)

@@ -155,7 +155,9 @@ def test_all_commands_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_help_of_a_command_names_its_methods() -> None:
-    commands = [command for group in cli._GROUPS for command in commands_of(import_module(f"state_processor.commands.{group}"))]
+    commands = [
+        command for module in set(cli._MODULES.values()) for command in commands_of(import_module(f"state_processor.{module}"))
+    ]
     for command in commands:
         for name in command.python:
             root, *others = name.split(".")

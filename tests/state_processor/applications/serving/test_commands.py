@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from state_processor.applications.serving import commands as serving
 from state_processor.applications.serving import server
 from state_processor.applications.serving.limits import Limits
 from state_processor.cli import main
-from state_processor.commands import serving
 from tests.state_processor.samples import ORDERS_PATH
 
 

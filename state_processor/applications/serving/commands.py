@@ -1,4 +1,4 @@
-"""Commands that answer requests about a job's state: ``serve``, ``browse`` and ``mcp``."""
+"""Commands that answer requests about a job's state: ``serve`` and ``browse``."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from state_processor.commands.command import argument, command, flags, group, no
 from state_processor.commands.terminal import say
 from state_processor.options.flags import flag_values
 from state_processor.support.errors import OptionError
-from state_processor.support.late import require
 
 _TOKEN_BYTES: Final = 24
 TOKEN_SETTING: Final = "STATE_PROCESSOR_TOKEN"
-_INTERVAL: Final = argument(
+INTERVAL: Final = argument(
     "--interval",
     type=positive,
     default=1,
     metavar="SECONDS",
     help="time between looks for a newer checkpoint (default: 1)",
 )
-_QUERY_MEMORY: Final = argument(
+QUERY_MEMORY: Final = argument(
     "--query-memory",
     type=positive,
     default=Limits.memory >> 20,
@@ -53,7 +52,7 @@ _QUERY_MEMORY: Final = argument(
         argument(
             "--token-file", metavar="FILE", help=f"file with the bearer token of requests; or set {TOKEN_SETTING} to the token"
         ),
-        _INTERVAL,
+        INTERVAL,
         argument(
             "--max-rows", type=positive, default=Limits.rows, metavar="N", help=f"rows of an answer (default: {Limits.rows})"
         ),
@@ -71,7 +70,7 @@ _QUERY_MEMORY: Final = argument(
             metavar="N",
             help="requests at the same time (default: 8)",
         ),
-        _QUERY_MEMORY,
+        QUERY_MEMORY,
     ),
     flags(Kind.SIZES),
     python=(),
@@ -101,9 +100,9 @@ def _serve(options: argparse.Namespace) -> None:
     group(
         "options of the server",
         argument("--port", type=not_negative, default=0, help="port (default: a free port)"),
-        _INTERVAL,
+        INTERVAL,
         argument("--time-limit", type=positive, default=120, metavar="SECONDS", help="time of a request (default: 120)"),
-        _QUERY_MEMORY,
+        QUERY_MEMORY,
     ),
     flags(Kind.SIZES),
     python=(),
@@ -123,31 +122,6 @@ def _browse(options: argparse.Namespace) -> None:
         _say_at_once,
         f"{BROWSE}#token={token}",
     )
-
-
-@command(
-    "mcp",
-    "read-only tools of the Model Context Protocol, for programs that ask about a job's state",
-    "Answer calls of the Model Context Protocol on standard input and output: operators, states, rows, keys, sizes, SQL, "
-    "differences, checks of a new job, and explanations of failed restores. The tools read the snapshots of one directory, "
-    "and write nothing.",
-    argument("directory", metavar="PATH", help="a snapshot, or a job's directory of checkpoints: a path or URL"),
-    group(
-        "options of the server",
-        _INTERVAL,
-        argument("--max-rows", type=positive, default=200, metavar="N", help="rows of a list in an answer (default: 200)"),
-        argument("--time-limit", type=positive, default=60, metavar="SECONDS", help="time of a call (default: 60)"),
-        _QUERY_MEMORY,
-    ),
-    flags(Kind.SIZES),
-    python=(),
-)
-def _mcp(options: argparse.Namespace) -> None:
-    require("mcp", "mcp", "tools")
-    from state_processor.applications.mcp.server import run
-
-    limits = Limits(options.max_rows, float(options.time_limit), memory=options.query_memory << 20)
-    run(options.directory, limits, float(options.interval), flag_values(options))
 
 
 def _say_at_once(text: str) -> None:

@@ -1,0 +1,1 @@
+"""Sizes of states in many snapshots, and what grows."""
