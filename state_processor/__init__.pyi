@@ -53,13 +53,13 @@ from state_processor.applications.lake.sync import (
 )
 from state_processor.applications.point_in_time import history_of as history_of
 from state_processor.applications.structured_streaming import StreamingCheckpoint as StreamingCheckpoint
-from state_processor.read.finding import (
+from state_processor.applications.finding.finding import (
     Findings as Findings,
     find as find,
 )
-from state_processor.read.growth import growth as growth
-from state_processor.read.history import history as history
-from state_processor.read.history_plot import plot_history as plot_history
+from state_processor.applications.history.growth import growth as growth
+from state_processor.applications.history.history import history as history
+from state_processor.applications.history.plot import plot_history as plot_history
 from state_processor.read.key_contents import KeyContents as KeyContents
 from state_processor.display.showing import show as show
 from state_processor.opening import open as open

@@ -1,11 +1,4 @@
-"""Tests of the state of Flink jobs: a plugin of pytest, and :func:`assert_state`.
+"""Tests of the state of Flink jobs: see :mod:`state_processor.applications.testing`. ``plugin`` is the plugin of pytest."""
 
-The plugin has the fixtures ``savepoint``, which builds a savepoint from dictionaries, and ``state_schema``, which compares the
-states of a savepoint with a file of the project.
-"""
-
-from __future__ import annotations
-
-from state_processor.testing.contents import assert_state
-
-__all__ = ["assert_state"]
+from state_processor.applications.testing import *  # noqa: F403
+from state_processor.applications.testing import __all__ as __all__

@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from state_processor.applications.erasing.erased_rows import Action, checked_actions, erased_row, holding
 from state_processor.applications.erasing.erasure_report import ErasureReport
+from state_processor.applications.erasing.kept_tables import erased_keys, stored_tables, table_origins
+from state_processor.applications.finding.file_search import contents
+from state_processor.applications.finding.finding import search, sought, sought_keys, unfit_keys
+from state_processor.applications.finding.needles import Needle
+from state_processor.applications.finding.state_search import search_batch, spellings
 from state_processor.applications.sql.conditions import matching_rows
-from state_processor.backends.analysis.file_search import contents
-from state_processor.backends.analysis.kept_tables import erased_keys, stored_tables, table_origins
-from state_processor.backends.analysis.needles import Needle
-from state_processor.backends.analysis.state_search import search_batch, spellings
 from state_processor.backends.files.ordered_threads import read_all
 from state_processor.backends.formats.sst.erased_table import ErasedKeys
 from state_processor.backends.metadata import handles as h
@@ -37,7 +38,6 @@ from state_processor.display.progress import progress
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import ChangedSavepointOptions
 from state_processor.options.keywords import takes_options
-from state_processor.read.finding import search, sought, sought_keys, unfit_keys
 from state_processor.read.read_types import with_read_types
 from state_processor.read.scans import StateRequest
 from state_processor.serializers.json_text import json_text_of

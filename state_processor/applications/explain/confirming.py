@@ -18,6 +18,8 @@ from state_processor.applications.explain.mismatch_kinds import (
 )
 from state_processor.applications.explain.rules import Sighting
 from state_processor.applications.explain.scene import Finding, Scene
+from state_processor.applications.finding.needles import Needle
+from state_processor.applications.finding.state_search import StateSearch
 from state_processor.applications.jobs.contents import NO_CONTENTS
 from state_processor.applications.jobs.signature import (
     KEY,
@@ -30,8 +32,6 @@ from state_processor.applications.jobs.signature import (
 )
 from state_processor.applications.jobs.undescribed import class_names, classes_inside
 from state_processor.applications.jobs.verdicts import Cause
-from state_processor.backends.analysis.needles import Needle
-from state_processor.backends.analysis.state_search import StateSearch
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.streams import streams_in_files
 from state_processor.backends.state import descriptions as kinds

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias, Unpack
 from state_processor.applications.erasing.erased_rows import checked_actions
 from state_processor.applications.erasing.erasure import Erasure, check_keys, sought_texts
 from state_processor.applications.erasing.erasure_report import ErasureReport, Placeholders
+from state_processor.applications.finding.finding import sought, sought_keys
 from state_processor.applications.fleet.finding import WHOLE, error_lines, search_fleet
 from state_processor.applications.fleet.table import Directories
 from state_processor.backends.files.location import Location
@@ -22,7 +23,6 @@ from state_processor.display.text_tables import json_value, render_records
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import ChangedSavepointOptions
 from state_processor.options.keywords import takes_options
-from state_processor.read.finding import sought, sought_keys
 from state_processor.support.errors import WriteError
 from state_processor.support.foreign_errors import noted_errors
 from state_processor.types.answers import Answer

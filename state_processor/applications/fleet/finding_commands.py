@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from state_processor.applications.erasing.erased_rows import ACTIONS
+from state_processor.applications.finding.finding import PLACE_COLUMNS, SHOWN_PLACES, STATE_COLUMNS, UNDECODED_COLUMNS, find
 from state_processor.backends.metadata.discovery import DEPTH
 from state_processor.backends.read.option import Kind
 from state_processor.commands.command import (
@@ -29,7 +30,6 @@ from state_processor.commands.printing import UNBOUNDED, print_json, print_table
 from state_processor.commands.terminal import say, say_json
 from state_processor.display.showing import with_operator
 from state_processor.options.flags import flag_values
-from state_processor.read.finding import PLACE_COLUMNS, SHOWN_PLACES, STATE_COLUMNS, UNDECODED_COLUMNS, find
 from state_processor.support.doors import spelled
 from state_processor.support.errors import OptionError
 from state_processor.types.answers import Answer

@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from state_processor.applications.history.growth import growth_of, state_label
+from state_processor.applications.history.history import history_of, series_of
 from state_processor.applications.report.distribution import Distribution, Numbers, Places, Subtasks, summed
 from state_processor.applications.report.restoring import Restoring, Row, oldest_flink, previewed_migration, restored_by
 from state_processor.backends.analysis.entry_sizes import ENTRIES, PLACES, SIZE, KeyedSizes, largest
@@ -35,8 +37,6 @@ from state_processor.backends.state.descriptions import TIMERS
 from state_processor.display.progress import progress
 from state_processor.display.time_histogram import TimeHistogram, count_times
 from state_processor.options.access import SnapshotAccess
-from state_processor.read.growth import growth_of, state_label
-from state_processor.read.history import history_of, series_of
 from state_processor.read.sizes import SizePart, SizeReport
 from state_processor.read.snapshots import discovered
 from state_processor.support.errors import StateProcessorError

@@ -99,7 +99,7 @@ def test_state_that_can_not_be_decoded_is_counted_by_job(jobs: Path) -> None:
 
 
 def test_what_is_found_before_an_error_counts(jobs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from state_processor.backends.analysis.state_search import StateSearch
+    from state_processor.applications.finding.state_search import StateSearch
 
     search = StateSearch.search
 

@@ -13,11 +13,11 @@ import pytest
 
 import state_processor as sp
 from state_processor import cli
+from state_processor.applications.history.growth import GROWS, SHRINKS, SLOWS, STEADY, VARIES, trend
 from state_processor.applications.report.contents import contents
 from state_processor.applications.report.page import findings, page
 from state_processor.cli import BAD_INPUT
 from state_processor.options.access import SnapshotAccess
-from state_processor.read.growth import GROWS, SHRINKS, SLOWS, STEADY, VARIES, trend
 from tests.corpus import FIXTURES
 from tests.state_processor.samples import ORDERS_PATH
 

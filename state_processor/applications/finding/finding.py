@@ -9,8 +9,8 @@ from typing import Any, Final, TypeAlias, Unpack
 
 import pyarrow as pa
 
-from state_processor.backends.analysis.needles import Needle
-from state_processor.backends.analysis.state_search import HITS, UNDECODED, StateSearch, merged
+from state_processor.applications.finding.needles import Needle
+from state_processor.applications.finding.state_search import HITS, UNDECODED, StateSearch, merged
 from state_processor.backends.files.location import refuse_undecodable
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.stored_operator import survey

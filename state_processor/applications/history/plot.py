@@ -2,54 +2,24 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 import numpy as np
 import pyarrow as pa
 
+from state_processor.applications.history.history import history, series_of
 from state_processor.backends.metadata.discovery import DEPTH
+from state_processor.display.axes import new_axes, show_dates
 from state_processor.display.text_tables import size_text
 from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
-from state_processor.read.history import history, series_of
 from state_processor.support.errors import NotFoundError
-from state_processor.support.late import pc, require
+from state_processor.support.late import pc
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-def show_dates(axes: Axes) -> None:
-    """Label days since 1970 as dates."""
-    from matplotlib import dates
-
-    untyped: Any = dates
-    locator = untyped.AutoDateLocator()
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(untyped.ConciseDateFormatter(locator))
-
-
-def show_whole_numbers(axes: Axes) -> None:
-    """Label only whole numbers."""
-    from matplotlib.ticker import MaxNLocator
-
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-
-
-def new_axes(height: float = 4) -> Axes:
-    """Return the axes of a new figure of 9 inches, with a height in inches."""
-    _, axes = pyplot().subplots(figsize=(9, height), layout="constrained")
-    new: Axes = axes
-    return new
-
-
-def pyplot() -> Any:
-    """Return ``matplotlib.pyplot``."""
-    require("matplotlib", "plots", "plots")
-    return import_module("matplotlib.pyplot")
 
 
 _MICROS_PER_DAY: Final = 24 * 60 * 60 * 1_000_000

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from state_processor.applications.history.history import HOUR, history_of, series_of
 from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo
 from state_processor.backends.read import catalog
 from state_processor.display.text_tables import count_text, size_text
@@ -19,7 +20,6 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
 from state_processor.options.values import COUNT
-from state_processor.read.history import HOUR, history_of, series_of
 from state_processor.read.snapshots import searched
 from state_processor.support.doors import spelled
 from state_processor.support.errors import OptionError, StateProcessorError

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.analysis.stored_sizes import StoredSizes, stored_as
+from state_processor.applications.history.stored_sizes import StoredSizes, stored_as
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.discovery import DEPTH, JOB_DIGITS, SnapshotInfo
 from state_processor.backends.metadata.snapshot import Snapshot

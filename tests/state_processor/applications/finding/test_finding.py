@@ -10,7 +10,7 @@ import pytest
 
 import state_processor as sp
 from state_processor import cli
-from state_processor.read.finding import SHOWN_PLACES
+from state_processor.applications.finding.finding import SHOWN_PLACES
 from state_processor.types.answers import Answer
 from tests.corpus import FIXTURES
 from tests.state_processor.samples import ORDERS_PATH, savepoint_with_mentions

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.analysis.file_search import all_parts, contents
-from state_processor.backends.analysis.needles import Needle
+from state_processor.applications.finding.file_search import all_parts, contents
+from state_processor.applications.finding.needles import Needle
 from state_processor.backends.files.ordered_threads import read_all
 from state_processor.backends.formats.row_shapes import FIRES_AT, LIST_INDEX
 from state_processor.backends.metadata.snapshot import Snapshot
