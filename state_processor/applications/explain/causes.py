@@ -83,6 +83,8 @@ _SENTENCES: Final[Mapping[Kind, str]] = {
     Kind.EXTERNAL: "The job can't reach an external system, or has no access to it.",
     Kind.PROGRAM: "The program of the job, or a record of it, is not valid: Flink refuses it with any snapshot.",
     Kind.JOB_CODE: "The code of the job threw {name} in {method}: Flink itself did not refuse the snapshot.",
+    Kind.STATE_GROWS: "The state grows: keys, windows or elements of lists are added and never removed.",
+    Kind.SKEW: "The state is not evenly distributed: few keys, or few key groups, have most of it.",
     Kind.CODE: "Code that the snapshot does not describe decides whether {state} restores.",
 }
 _ADVICE: Final[Mapping[Kind, str]] = {
@@ -126,6 +128,9 @@ _ADVICE: Final[Mapping[Kind, str]] = {
     Kind.PROGRAM: "Correct the program as the message says. The snapshot need not change.",
     Kind.JOB_CODE: "Look at this method of the job, and at the values that it reads: state-processor lookup shows the state of a "
     "key. Nothing shows that the snapshot has to change.",
+    Kind.STATE_GROWS: "state-processor history shows which states grow, and sizes the largest ones. Give these states a "
+    "time-to-live, or clear them in a timer.",
+    Kind.SKEW: "state-processor report shows sizes of keys and key groups. Add a part to the key that spreads them.",
     Kind.CODE: "If the code is the same, the cause is outside the snapshot. Windows fire when the watermarks of all inputs "
     "advance.",
     Kind.FIELD_NULL: "Keep the former type of the field, such as Integer instead of int.",
@@ -194,6 +199,13 @@ _OF_DESCRIPTION: Final = (
     *(Kind.OPERATOR_STATE_TYPE, Kind.BROADCAST_TYPE, Kind.ENUM_CONSTANT, Kind.POJO_TO_KRYO, Kind.CLASS_MISSING),
 )
 """Kinds whose repairs need the description of the job."""
+_AMBIGUOUS: Final = frozenset(
+    {
+        *(Kind.UNMAPPED_OPERATOR, Kind.VALUE_TYPE, Kind.KEY_TYPE, Kind.WINDOW_TYPE, Kind.STATE_KIND, Kind.OPERATOR_STATE_TYPE),
+        *(Kind.MAX_PARALLELISM, Kind.CLASS_MISSING, Kind.FINISHED_TASKS),
+    }
+)
+"""Kinds that may follow from another query, from another version of a connector or from parts of a type."""
 _LONGEST: Final = 600
 _CAUSES: Final[Mapping[Kind, Cause]] = {
     Kind.STATE_KIND: Cause.KIND,
@@ -268,7 +280,7 @@ def _sides(finding: Finding, kind: Kind, facts: Mapping[str, str]) -> tuple[str,
 def of_sighting(
     sighting: Sighting,
     scene: Scene,
-    certainty: Certainty = Certainty.TRACE,
+    certainty: Certainty | None = None,
     *,
     kind: Kind | None = None,
     operator: OperatorSignature | None = None,
@@ -279,7 +291,8 @@ def of_sighting(
 ) -> FailureCause:
     """Return the cause that a trace shows.
 
-    ``sighting`` and ``scene``: the trace, and the snapshot with the job. ``kind``: the kind, if the rule has another one.
+    ``sighting`` and ``scene``: the trace, and the snapshot with the job. ``certainty``: the certainty, if something confirms it.
+    ``kind``: the kind, if the rule has another one.
     ``operator``, ``state`` and ``part``: the place in the snapshot, if it is known. ``evidence``: facts of the snapshot.
     ``advice``: advice, if the kind suggests another one.
     """
@@ -297,9 +310,11 @@ def of_sighting(
     facts = {"written": sides[0], "required": sides[1]} | facts
     if operator is None and len(sighting.operators) == 1:
         operator = OperatorSignature(uid_hash=next(iter(sighting.operators)))
+    if sighting.rule.doing:
+        evidence = [f"{sighting.rule.thrown_by} threw it while Flink {sighting.rule.doing}", *evidence]
     return make(
         kind,
-        certainty,
+        certainty or _certainty(kind, sighting),
         facts,
         operator=operator,
         state=None if kind in _OF_OPERATOR else state,
@@ -309,6 +324,13 @@ def of_sighting(
         message=sighting.message,
         advice=_hint(kind, scene) if advice is None else advice,
     )
+
+
+def _certainty(kind: Kind, sighting: Sighting) -> Certainty:
+    """Return the certainty of a cause that nothing confirms: some messages name what happened, and not why."""
+    old, new = map(sighting.facts.get, ("old", "new"))
+    is_told = kind is Kind.VALUE_TYPE and old != new
+    return Certainty.LIKELY if kind in _AMBIGUOUS and not is_told else sighting.certainty
 
 
 def _hint(kind: Kind, scene: Scene) -> str:

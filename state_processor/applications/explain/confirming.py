@@ -82,25 +82,25 @@ def of_opening(sighting: Sighting, scene: Scene) -> Sequence[FailureCause]:
         return [of_findings(versions, Certainty.CONFIRMED, sighting)]
     recorded = "" if scene.snapshot is None else str(scene.snapshot.metadata.version)
     if sighting.kind is Kind.NEWER_FORMAT and sighting.facts.get("version") in (None, recorded):
-        certainty = Certainty.CONFIRMED if "version" in sighting.facts else Certainty.TRACE
+        certainty = Certainty.CONFIRMED if "version" in sighting.facts else sighting.certainty
         return [of_sighting(sighting, scene, certainty, evidence=[f"version {recorded} of _metadata"])]
-    return [of_findings(versions, Certainty.TRACE, sighting)] if sighting.kind is Kind.NEWER_FORMAT and versions else []
+    return [of_findings(versions, sighting.certainty, sighting)] if sighting.kind is Kind.NEWER_FORMAT and versions else []
 
 
 def of_files(sighting: Sighting, scene: Scene) -> Sequence[FailureCause]:
     """Return the causes about files of the snapshot."""
     path = sighting.facts.get("path", "")
+    assert scene.snapshot is not None
+    streams = streams_in_files(scene.snapshot.metadata.operators)
+    names = {(stream.path or "").rpartition("/")[2] for stream in streams}
+    if path and path.rpartition("/")[2] not in names:
+        return []
     for kind in _ORDER.get(sighting.kind, (sighting.kind,)):
         findings = [finding for finding in scene.findings if finding.kind is kind and finding.is_bad]
         if findings:
             operators = scene.operators(sighting)
             only = operators[0] if len(operators) == 1 else None
             return [of_findings(findings, Certainty.CONFIRMED, sighting, operator=only)]
-    assert scene.snapshot is not None
-    streams = streams_in_files(scene.snapshot.metadata.operators)
-    names = {(stream.path or "").rpartition("/")[2] for stream in streams}
-    if path and path.rpartition("/")[2] not in names:
-        return []
     headers = [(o, s) for o in scene.operators(sighting) for s in (o.states or {}).values() if _class_of(sighting) in _names(s)]
     if headers:
         evidence = [f"the header of state {s.name!r} of operator {o.label} has this name, which no class has" for o, s in headers]
@@ -182,6 +182,11 @@ _FIELD_READINGS: Final = (Kind.ENUM_CONSTANT, Kind.CLASS_MISSING)
 """What a serializer of a field that can't be read may mean: Flink logs the reason as a warning and goes on without it."""
 
 
+def _confirmed(sighting: Sighting) -> Certainty | None:
+    """Return the certainty of a cause whose place is in the snapshot: a message with other meanings stays likely."""
+    return Certainty.CONFIRMED if sighting.rule.plain else None
+
+
 class Contradiction(Exception):
     """The snapshot contradicts a trace."""
 
@@ -202,7 +207,7 @@ def confirm(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
         if not flights and scene.contents is not NO_CONTENTS:
             raise Contradiction(f"the snapshot does not have records in flight: {sighting.message[:200]}")
         evidence = [f.verdict.reason for f in flights]
-        yield of_sighting(sighting, scene, Certainty.CONFIRMED if flights else Certainty.TRACE, evidence=evidence)
+        yield of_sighting(sighting, scene, _confirmed(sighting) if flights else None, evidence=evidence)
     elif kind is Kind.FINISHED_TASKS:
         yield from _of_finished(sighting, scene)
     elif kind is Kind.MAX_PARALLELISM and sighting.facts.get("after") == "1" and scene.has_queries:
@@ -319,7 +324,8 @@ def _of_place(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSign
         sizes = [o for o in operators if sighting.facts.get("before") in (None, str(o.max_parallelism))]
         if not sizes:
             raise Contradiction(f"no operator of the snapshot has this max parallelism: {sighting.message[:200]}")
-        certainty = Certainty.CONFIRMED if len(sizes) == 1 else Certainty.TRACE
+        is_named = bool(sighting.operators) or "before" in sighting.facts
+        certainty = _confirmed(sighting) if is_named and len(sizes) == 1 else None
         yield of_sighting(sighting, scene, certainty, kind=kind, operator=sizes[0])
         return
     fitting = [(operator, state) for operator in operators for state in (operator.states or {}).values() if test(state, sighting)]
@@ -359,18 +365,18 @@ def _readings(kind: Kind, state: StateSignature, sighting: Sighting, scene: Scen
     if _is_about_fields(sighting):
         readings = _FIELD_READINGS if _has_enum(state, sighting) else _FIELD_READINGS[1:]
         yield from ((kind_, Certainty.POSSIBLE) for kind_ in readings)
-    elif sighting.kind in _INFERRED:
+    elif sighting.kind in _INFERRED or not sighting.rule.plain:
         yield kind, Certainty.CONFIRMED if _shows(state, sighting) else Certainty.PLACE
     elif kind is not Kind.VALUE_TYPE:
         yield kind, Certainty.CONFIRMED
     elif is_of_query(state):
         yield Kind.QUERY, Certainty.CONFIRMED
     elif scene.repairs.target.changes_kryo and has_kryo_collections(state):
-        yield Kind.KRYO_VERSION, Certainty.CONFIRMED
+        yield Kind.KRYO_VERSION, Certainty.PLACE
     elif state.ttl and old == new:
         yield from ((kind_, Certainty.POSSIBLE) for kind_ in (Kind.TTL, Kind.VALUE_TYPE))
     else:
-        yield kind, Certainty.TRACE if old == new else Certainty.CONFIRMED
+        yield kind, Certainty.LIKELY if old == new else Certainty.CONFIRMED
 
 
 def _is_of_query(operator: OperatorSignature) -> bool:
@@ -477,7 +483,7 @@ def _of_class(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
     for operator, state in places:
         holder = "the coordinator or raw state" if state is None else f"state {state.name!r}"
         evidence = [f"{holder} of operator {operator.label} names {name}"]
-        yield of_sighting(sighting, scene, Certainty.CONFIRMED, operator=operator, state=state, evidence=evidence)
+        yield of_sighting(sighting, scene, _confirmed(sighting), operator=operator, state=state, evidence=evidence)
     if not places:
         kind = Kind.LINKAGE if sighting.kind is Kind.CLASS_MISSING else sighting.kind
         evidence = [f"the snapshot does not name {name}: the code of the job needs it"]

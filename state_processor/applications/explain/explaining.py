@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -15,6 +15,7 @@ from state_processor.applications.explain.explanation import Explanation, Failur
 from state_processor.applications.explain.kinds import Certainty, Kind
 from state_processor.applications.explain.rules import Sighting, sightings
 from state_processor.applications.explain.scene import Finding, Scene, open_scene
+from state_processor.applications.explain.symptoms import of_symptom, suggested_kinds
 from state_processor.applications.explain.traces import Log, read_log
 from state_processor.applications.jobs.repair_steps import command_name
 from state_processor.applications.jobs.rules import RestoringJob
@@ -31,13 +32,6 @@ from state_processor.support.doors import checked_choice
 from state_processor.support.errors import OptionError, StateProcessorError
 
 _GENERAL: Final = frozenset({Kind.CODE, Kind.IN_FLIGHT, Kind.BACKEND, Kind.NEWER_FORMAT})
-_SYMPTOMS: Final[Mapping[str, Sequence[Kind]]] = {
-    r"exchang|swap|mixed|wrong|continues with|other operator": (Kind.OPERATORS_SWAPPED, Kind.QUERY),
-    r"\bnull\b|empty|missing values|default": (Kind.STATE_RENAMED, Kind.FIELD_RENAMED, Kind.STATE_NOT_USED),
-    r"not in|gone|dropped|lost|disappear|no longer": (Kind.STATE_NOT_USED, Kind.STATE_RENAMED, Kind.UNMAPPED_OPERATOR),
-    r"timer|window|never fire": (Kind.WINDOW_TYPE, Kind.STATE_NOT_USED, Kind.CODE),
-}
-"""Words of users about jobs that started, and the kinds that they suggest."""
 _LARGEST_LOG: Final = 64 << 20
 """Bytes of a file that is looked at, if it was passed as a snapshot."""
 _CONSEQUENCES: Final = frozenset({Kind.LOST_PROCESS, Kind.CHECKPOINT, Kind.RESOURCES, Kind.EXTERNAL})
@@ -70,7 +64,8 @@ def explain(
     job
         The new job: what :func:`signature` accepts.
     symptom
-        Wrong results of the job, in words, if it starts. Causes that fit come first.
+        Wrong results of the job, in words, if it starts. Causes that fit come first. Without such a cause, the words suggest
+        possible causes; those that the snapshot contradicts are left out.
     flink, backend
         Version and state backend of the job that failed. The trace and the description of the job are the default.
     contents
@@ -86,12 +81,12 @@ def explain(
     Raises
     ------
     OptionError
-        If neither a snapshot nor an error was passed, or the description of the job has another form.
+        If neither a snapshot, an error nor a symptom was passed, or the description of the job has another form.
     MissingFileError
         If the file of the error, or the description of the job, does not exist.
     """
-    if snapshot is None and error is None:
-        raise OptionError("nothing to explain: expected a snapshot, an error, or both")
+    if snapshot is None and error is None and not symptom:
+        raise OptionError("nothing to explain: expected a snapshot, an error, or a symptom")
     access = SnapshotAccess.of(**options)
     log = Log() if error is None else read_log(_text(error, access))
     seen = _merged(sightings(log.traces, log.flink))
@@ -113,6 +108,7 @@ def explain(
         causes.append(of_problem(scene))
     causes += _of_mismatches(scene, causes, symptom, has_trace=bool(seen))
     causes[:0] = _of_another_job(scene, causes)
+    causes += of_symptom(symptom, scene, causes)
     throwables = {str(throwable) for sighting in seen for throwable in sighting.trace.throwables}
     roots = dict.fromkeys(str(trace.throwables[-1]) for trace in log.traces)
     unexplained = [root for root in roots if root not in throwables]
@@ -223,12 +219,12 @@ def _is_possible(finding: Finding) -> bool:
 
 def _fit(cause: FailureCause, symptom: str) -> int:
     """Return how well a cause fits the words of a user."""
-    words = set(re.findall(r"[\w$.-]+", symptom))
+    words = set(re.findall(r"[\w$.-]*[\w$-]", symptom))
+    kinds = suggested_kinds(symptom)
     fit = -4 if cause.kind in _GENERAL else -1 if cause.kind is Kind.OPERATORS_SWAPPED else 0
     fit += sum(3 for name in (cause.state, cause.field, cause.operator) if name and name in words)
-    for pattern, kinds in _SYMPTOMS.items():
-        if re.search(pattern, symptom, re.IGNORECASE) and cause.kind in kinds:
-            fit += 4
+    if cause.kind in kinds:
+        fit += max(2, 6 - kinds.index(cause.kind))
     return fit
 
 
@@ -243,14 +239,15 @@ def _ranked(causes: Iterable[FailureCause]) -> list[FailureCause]:
         (True, Certainty.CONFIRMED): 0,
         (True, Certainty.PLACE): 1,
         (True, Certainty.TRACE): 2,
-        (False, Certainty.CONFIRMED): 3,
-        (True, Certainty.POSSIBLE): 4,
-        (False, Certainty.POSSIBLE): 5,
+        (True, Certainty.LIKELY): 3,
+        (False, Certainty.CONFIRMED): 4,
+        (True, Certainty.POSSIBLE): 5,
+        (False, Certainty.POSSIBLE): 6,
     }
     return sorted(
         unique.values(),
         key=lambda cause: (
-            rank[bool(cause.message), cause.certainty] + 2 * (cause.kind in late),
-            cause.kind in _CONSEQUENCES,
+            rank[bool(cause.message), cause.certainty] + 3 * (cause.kind in late),
+            bool(cause.message) and cause.kind in _CONSEQUENCES,
         ),
     )

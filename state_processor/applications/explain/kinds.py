@@ -11,6 +11,7 @@ class Certainty(StrEnum):
     CONFIRMED = "confirmed by the snapshot"
     PLACE = "from the trace, and the snapshot confirms the place alone"
     TRACE = "from the trace alone"
+    LIKELY = "likely: the trace fits, and nothing confirms it"
     POSSIBLE = "possible"
 
 
@@ -82,4 +83,6 @@ class Kind(StrEnum):
     EXTERNAL = "external-system-not-reachable"
     PROGRAM = "job-not-valid"
     JOB_CODE = "exception-of-the-job"
+    STATE_GROWS = "state-grows"
+    SKEW = "state-unevenly-distributed"
     CODE = "code-not-described"

@@ -28,29 +28,39 @@ RESTORE_RULES: Final = (
         Kind.UNMAPPED_OPERATOR,
         rf"Cannot map (?:checkpoint/)?(?:savepoint )?(?:old )?state for operator {_ID} to the new program",
         "runtime.checkpoint.Checkpoints",
+        plain=True,
     ),
-    rule(Kind.UNMAPPED_OPERATOR, rf"There is no operator for the state {_ID}", "runtime.checkpoint.StateAssignmentOperation"),
+    rule(
+        Kind.UNMAPPED_OPERATOR,
+        rf"There is no operator for the state {_ID}",
+        "runtime.checkpoint.StateAssignmentOperation",
+        plain=True,
+    ),
     rule(
         Kind.MAX_PARALLELISM,
         rf"Cannot map operator {_ID} with max parallelism (?P<before>\d+) to new program with max parallelism (?P<after>\d+)",
         "runtime.checkpoint.Checkpoints",
+        plain=True,
     ),
     rule(
         Kind.MAX_PARALLELISM,
         r"The maximum parallelism \((?P<before>\d+)\) with which the latest checkpoint .* and the current maximum parallelism "
         r"\((?P<after>\d+)\) changed",
         "runtime.checkpoint.StateAssignmentOperation",
+        plain=True,
     ),
     rule(
         Kind.PARALLELISM,
         rf"The state for task {_ID} can ?not be restored\. The maximum parallelism \((?P<before>\d+)\) of the restored state is "
         r"lower than the configured parallelism \((?P<after>\d+)\)",
         "runtime.checkpoint.StateAssignmentOperation",
+        plain=True,
     ),
     rule(
         Kind.DUPLICATE_UID,
         r"Hash collision on user-specified (?:ID|node hash)(?: \"(?P<uid>.*?)\")?",
         "streaming.api.graph.StreamGraphHasherV2",
+        plain=True,
     ),
     rule(
         Kind.IN_FLIGHT,
@@ -65,6 +75,7 @@ RESTORE_RULES: Final = (
         Kind.FINISHED_TASKS,
         r"contain mixed operator finished state|Illegal JobGraph modification|mixed finished and unfinished operators",
         "runtime.checkpoint.VertexFinishedStateChecker",
+        plain=True,
     ),
     # the state API
     rule(
@@ -73,6 +84,7 @@ RESTORE_RULES: Final = (
         r"only accept state V2 APIs|Batch operation is not supported when using async state|"
         r"Async state backend is not properly set",
         "runtime.state.DefaultKeyedStateStore",
+        plain=True,
     ),
     # types of keyed state
     rule(
@@ -80,18 +92,21 @@ RESTORE_RULES: Final = (
         r"new key serializer(?: " + _PAIR.format(verb="must be compatible with", old="previous", part="key") + r")?",
         "runtime.state.restore.FullSnapshotRestoreOperation",
         classes="StateMigrationException",
+        plain=True,
     ),
     rule(
         Kind.KEY_TYPE,
         r"TimerService with (?:new key serializer|different key serializers)|timers for the same service with different key|"
         r"TimerService with incompatible serializers|Timer Service tried to be initialized with different key",
         "streaming.api.operators.InternalTimerServiceImpl",
+        plain=True,
     ),
     rule(
         Kind.WINDOW_TYPE,
         r"new namespace serializer(?: " + _PAIR.format(verb="must be compatible with", old="old", part="namespace") + r")?",
         "runtime.state.heap.HeapKeyedStateBackend",
         classes="StateMigrationException",
+        plain=True,
     ),
     rule(
         Kind.WINDOW_TYPE,
@@ -102,6 +117,7 @@ RESTORE_RULES: Final = (
         Kind.WINDOW_TYPE,
         r"TimerService with new namespace serializer|timers for the same service with different namespace",
         "streaming.api.operators.InternalTimerServiceImpl",
+        plain=True,
     ),
     rule(
         Kind.WINDOW_TYPE,
@@ -114,6 +130,7 @@ RESTORE_RULES: Final = (
         r"MapState requires state migration .*key schema has changed",
         "state.rocksdb.RocksDBKeyedStateBackend",
         classes="StateMigrationException",
+        plain=True,
     ),
     rule(
         Kind.VALUE_TYPE,
@@ -122,6 +139,7 @@ RESTORE_RULES: Final = (
         + r"| (?:must not|cannot) be incompatible)",
         "runtime.state.heap.HeapKeyedStateBackend",
         classes="StateMigrationException",
+        plain=True,
     ),
     rule(
         Kind.VALUE_TYPE,
@@ -140,6 +158,7 @@ RESTORE_RULES: Final = (
         Kind.STATE_KIND,
         r"Incompatible key/value state types\. Was \[(?P<old>\w+)\], registered with \[(?P<new>\w+)\]",
         "runtime.state.RegisteredKeyValueStateBackendMetaInfo",
+        plain=True,
     ),
     rule(
         Kind.STATE_KIND,
@@ -153,16 +172,19 @@ RESTORE_RULES: Final = (
         Kind.STATE_MODE,
         r"Incompatible state assignment modes\. Was \[(?P<old>\w+)\], registered with \[(?P<new>\w+)\]",
         "runtime.state.DefaultOperatorStateBackend",
+        plain=True,
     ),
     rule(
         Kind.BROADCAST_TYPE,
         r"new (?P<part>key|value) (?:typeS|s)erializer for broadcast state must not be incompatible",
         "runtime.state.DefaultOperatorStateBackend",
+        plain=True,
     ),
     rule(
         Kind.OPERATOR_STATE_TYPE,
         r"new state (?:typeS|s)erializer for operator state must not be incompatible",
         "runtime.state.DefaultOperatorStateBackend",
+        plain=True,
     ),
     rule(
         Kind.CLASS_MISSING,
@@ -174,6 +196,7 @@ RESTORE_RULES: Final = (
         r"Can not set (?P<required>[\w.$]+) field (?P<name>[\w$.]+)\.(?P<field>\w+) to (?P<written>(?!null)[\w.$]+)",
         "java.lang.reflect.Field",
         frames=r"PojoSerializer",
+        plain=True,
     ),
     rule(
         Kind.FIELD_TYPE,
@@ -187,12 +210,14 @@ RESTORE_RULES: Final = (
         Kind.ENUM_CONSTANT,
         r"Could not create a restore serializer for enum (?:class )?(?P<name>[\w$.]+)\. Probably because an enum value",
         "api.common.typeutils.base.EnumSerializer",
+        plain=True,
     ),
     rule(
         Kind.ENUM_CONSTANT,
         r"No enum constant (?P<name>[\w$.]+)\.(?P<field>\w+)",
         "java.lang.Enum",
         frames=r"EnumSerializer|SerializerSnapshot|readVersionedSnapshot",
+        plain=True,
     ),
     rule(
         Kind.ENUM_CONSTANT,
@@ -211,6 +236,7 @@ RESTORE_RULES: Final = (
         r"(?P<name>[\w$.]+); local class incompatible: stream classdesc serialVersionUID = (?P<before>-?\d+), local class "
         r"serialVersionUID = (?P<after>-?\d+)",
         "java.io.ObjectStreamClass",
+        plain=True,
     ),
     rule(
         Kind.SERIAL_VERSION,
@@ -224,6 +250,7 @@ RESTORE_RULES: Final = (
         r"Can not set \w+ field (?P<name>[\w$.]+)\.(?P<field>\w+) to null value",
         "java.lang.reflect.Field",
         frames=r"PojoSerializer",
+        plain=True,
     ),
     rule(
         Kind.POJO_TO_KRYO,
@@ -235,6 +262,7 @@ RESTORE_RULES: Final = (
         Kind.CLASS_MISSING,
         r"Could not find class '(?P<name>[\w$./\[;-]+)' in classpath|Unable to find class: (?P<name2>[\w$.]{2,})",
         "util.InstantiationUtil",
+        plain=True,
     ),
     rule(
         Kind.CLASS_MISSING,
@@ -242,6 +270,7 @@ RESTORE_RULES: Final = (
         "java.lang.ClassLoader",
         classes=r"ClassNotFoundException|NoClassDefFoundError",
         frames=_RESTORE + r"|SourceCoordinator|Checkpoints|" + _KRYO + r"|typeutils\.|InstantiationUtil",
+        plain=True,
     ),
     rule(
         Kind.NO_BACKEND,
@@ -249,16 +278,18 @@ RESTORE_RULES: Final = (
         "runtime.state.StateBackendLoader",
         classes=r"ClassNotFoundException",
         frames=r"(?:StateBackend|CheckpointStorage)Loader\.",
+        plain=True,
     ),
     rule(
         Kind.NO_BACKEND,
         r"Cannot find (?:configured )?(?:state backend|checkpoint storage|DelegateStateBackend)(?: factory)?(?: class)?",
         "runtime.state.StateBackendLoader",
+        plain=True,
     ),
     rule(Kind.FILE_DAMAGED, r"Could not find class '(?P<name>[^']*[^\w$./\[;'-][^']*)'", "util.InstantiationUtil"),
     rule(
         Kind.FILE_DAMAGED,  # no class has such a name
-        r"^(?P<name>.*[^\w$./\[;-].*)$",
+        r"^(?!Could not initialize class)(?P<name>.*[^\w$./\[;-].*)$",
         "java.lang.ClassLoader",
         classes=r"ClassNotFoundException|NoClassDefFoundError",
         frames=_RESTORE,
@@ -294,7 +325,7 @@ RESTORE_RULES: Final = (
         frames=r"Snapshot",
     ),
     # queries and patterns
-    rule(Kind.PATTERN, r"State (?P<stage>.+?) does not exist in the NFA", "cep.nfa.NFA"),
+    rule(Kind.PATTERN, r"State (?P<stage>.+?) does not exist in the NFA", "cep.nfa.NFA", plain=True),
     rule(
         Kind.QUERY,
         r"Could not (?:restore|load|deserialize).*plan|Unsupported exec node|ExecNodeContext|not supported by the current Flink",
@@ -307,17 +338,25 @@ RESTORE_RULES: Final = (
         r"Cannot find meta data file '_metadata' in directory '(?P<path>[^']+)'|"
         r"Cannot find checkpoint or savepoint file/directory '(?P<path2>[^']+)'",
         "runtime.state.filesystem.AbstractFsCheckpointStorageAccess",
+        plain=True,
     ),
-    rule(Kind.NOT_A_SNAPSHOT, r"Unexpected magic number\. This can have multiple reasons", "runtime.checkpoint.Checkpoints"),
+    rule(
+        Kind.NOT_A_SNAPSHOT,
+        r"Unexpected magic number\. This can have multiple reasons",
+        "runtime.checkpoint.Checkpoints",
+        plain=True,
+    ),
     rule(
         Kind.NOT_A_SNAPSHOT,
         r"Checkpoint/savepoint path '(?P<path>[^']+)' is not a valid file URI",
         "runtime.state.filesystem.AbstractFsCheckpointStorageAccess",
+        plain=True,
     ),
     rule(
         Kind.NEWER_FORMAT,
         r"Unrecognized checkpoint version number: (?P<version>\d+)",
         "runtime.checkpoint.metadata.MetadataSerializers",
+        plain=True,
     ),
     rule(  # Flink counts versions from 1
         Kind.FILE_DAMAGED,
@@ -340,6 +379,7 @@ RESTORE_RULES: Final = (
         r"supported|Legacy state \(from Flink|please migrate using Flink 1\.16|upgrade first to Flink 1\.16|"
         r"InternalTimersSnapshot\w+ is no longer supported",
         "runtime.state.KeyedBackendSerializationProxy",
+        plain=True,
     ),
     rule(
         Kind.BACKEND,
@@ -352,6 +392,7 @@ RESTORE_RULES: Final = (
         r"Cannot find a factory for changelog storage with name '(?P<name>\w+)'|Changelog storage is null when creating|"
         r"Unknown state change operation",
         "runtime.state.changelog.StateChangelogStorageLoader",
+        plain=True,
     ),
     rule(
         Kind.METADATA_DAMAGED,

@@ -20,6 +20,8 @@ class Rule:
     frames: re.Pattern[str] | None = None  # part of a method of the trace
     thrown_in: re.Pattern[str] | None = None  # part of the method that threw it
     releases: tuple[str | None, str | None] = (None, None)  # the releases of Flink that have it; ``None`` for no limit
+    plain: bool = False  # whether the message names the cause in so many words: nothing else makes Flink throw it
+    doing: str = ""  # what the method was doing that threw it, if the place is all that is known
 
 
 def rule(
@@ -31,12 +33,17 @@ def rule(
     frames: str = "",
     thrown_in: str = "",
     releases: str = "",
+    plain: bool = False,
 ) -> Rule:
-    """Return a rule. ``releases``: the first and the last release of Flink, such as ``1.9-1.16``; either may be absent."""
+    """Return a rule.
+
+    ``releases``: the first and the last release of Flink, such as ``1.9-1.16``; either may be absent. ``plain``: whether nothing
+    else makes Flink throw it.
+    """
     since, _, until = releases.partition("-")
     limits = (since or None, until or None)
     patterns = _pattern(classes), _pattern(frames), _pattern(thrown_in)
-    return Rule(kind, re.compile(message, re.DOTALL), thrown_by, *patterns, limits)
+    return Rule(kind, re.compile(message, re.DOTALL), thrown_by, *patterns, limits, plain)
 
 
 def _pattern(text: str) -> re.Pattern[str] | None:

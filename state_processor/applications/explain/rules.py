@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from state_processor.applications.explain.kinds import Kind
+from state_processor.applications.explain.kinds import Certainty, Kind
+from state_processor.applications.explain.places import frames_of_places, kind_at, room_of
 from state_processor.applications.explain.restore_rules import RESTORE_RULES
 from state_processor.applications.explain.rule import Rule, rule
 from state_processor.applications.explain.surrounding_rules import SURROUNDING_RULES
@@ -36,6 +37,11 @@ class Sighting:
         """The kind of the cause."""
         return self.rule.kind
 
+    @property
+    def certainty(self) -> Certainty:
+        """The certainty of the cause, if nothing confirms it."""
+        return Certainty.TRACE if self.rule.plain else Certainty.LIKELY
+
 
 RULES: Final = (*RESTORE_RULES, *SURROUNDING_RULES)
 """Rules, the specific ones first."""
@@ -45,19 +51,28 @@ _JOB_RULES: Final = (
 )
 """Rules about exceptions that the code of the job throws: it does not read the snapshot."""
 _OF_JOB: Final = rule(Kind.JOB_CODE, "", "the job")
+_FOR_ALL: Final = re.compile(r"java\.|$|org\.apache\.flink\.(?:util|runtime\.client|runtime\.JobException|client)\b")
+"""Exceptions that do not tell where they come from."""
+_OF_PLACE: Final = rule(Kind.CODE, "", "")
+_LONG_MESSAGE: Final = 16
+"""Characters of a message that hardly come from elsewhere."""
 
 
 def sightings(traces: Iterable[Trace], flink: str | None = None) -> Iterator[Sighting]:
-    """Yield the rules that fit traces: for each trace the first rule that fits its innermost exception, or one around it.
+    """Yield what traces mean: for each trace the first rule that fits its innermost exception, or one around it.
 
-    ``flink``: the version of Flink, if it is known.
+    If no rule fits, the place that threw the exception tells what Flink was doing. ``flink``: the version of Flink, if it is
+    known.
     """
     for trace in traces:
-        yield from _of_trace(trace, flink)
+        sighting = _by_message(trace, trace.throwables, flink) or _of_job(trace) or _by_place(trace)
+        sighting = sighting or _by_message(trace, trace.suppressed, flink)
+        if sighting is not None:
+            yield sighting
 
 
-def _of_trace(trace: Trace, flink: str | None) -> Iterator[Sighting]:
-    for throwable in reversed(trace.throwables):
+def _by_message(trace: Trace, throwables: Sequence[Throwable], flink: str | None) -> Sighting | None:
+    for throwable in reversed(throwables):
         text = f"{throwable.class_name}: {throwable.message}"
         for candidate in _JOB_RULES if trace.is_of_job(throwable) else RULES:
             match = candidate.message.search(throwable.message)
@@ -66,23 +81,59 @@ def _of_trace(trace: Trace, flink: str | None) -> Iterator[Sighting]:
             if candidate.classes is not None and not candidate.classes.search(text):
                 continue
             facts = {name.rstrip("2"): value.strip() for name, value in match.groupdict().items() if value}
-            if not _is_thrown(candidate, throwable, trace, facts):
+            if not _is_thrown(candidate, throwable, trace, match, facts):
                 continue
-            operators = frozenset({*_SUBTASK.findall(trace.text), *filter(None, (facts.get("operator"),))})
-            yield Sighting(candidate, trace, str(throwable), facts, operators, frozenset(_VERTEX.findall(trace.entry)))
-            return
+            return _sighting(candidate, trace, throwable, facts)
+    return None
+
+
+def _sighting(rule: Rule, trace: Trace, throwable: Throwable, facts: Mapping[str, str]) -> Sighting:
+    operators = frozenset({*_SUBTASK.findall(trace.text), *filter(None, (facts.get("operator"),))})
+    return Sighting(rule, trace, str(throwable), facts, operators, frozenset(_VERTEX.findall(trace.entry)))
+
+
+def _of_job(trace: Trace) -> Sighting | None:
+    """Return the sighting of an exception that the code of the job threw."""
     root = trace.throwables[-1]
-    if trace.is_of_job(root):
-        facts = {"name": root.class_name.rpartition(".")[2], "method": root.thrower}
-        yield Sighting(_OF_JOB, trace, str(root), facts, tasks=frozenset(_VERTEX.findall(trace.entry)))
+    if not trace.is_of_job(root):
+        return None
+    facts = {"name": root.class_name.rpartition(".")[2], "method": root.thrower}
+    return Sighting(_OF_JOB, trace, str(root), facts, tasks=frozenset(_VERTEX.findall(trace.entry)))
 
 
-def _is_thrown(candidate: Rule, throwable: Throwable, trace: Trace, facts: Mapping[str, str]) -> bool:
-    """Return whether the methods of a trace are those of a rule. A trace without methods is known by a field that it names."""
+def _by_place(trace: Trace) -> Sighting | None:
+    """Return the sighting of an exception that no rule knows, by the method that threw it.
+
+    The innermost method that is a place counts: libraries that no place knows were called by Flink. Without methods, the class of
+    the exception tells where it comes from.
+    """
+    root = trace.throwables[-1]
+    places = room_of([place for throwable in reversed(trace.throwables) for place in _places(throwable)])
+    if places is None:
+        return None
+    room, frame = places
+    kind = kind_at(room, root.original.class_name or root.class_name, is_foreign=trace.is_foreign(root) and root.thrower != frame)
+    return _sighting(replace(_OF_PLACE, kind=kind, thrown_by=frame, doing=room.doing), trace, root, {})
+
+
+def _places(throwable: Throwable) -> Iterator[str]:
+    """Yield the class of an exception, if it is not one for all purposes, and the methods that it passed."""
+    if not _FOR_ALL.match(throwable.original.class_name):
+        yield throwable.original.class_name
+    yield from frames_of_places(throwable.frames)
+
+
+def _is_thrown(candidate: Rule, throwable: Throwable, trace: Trace, match: re.Match[str], facts: Mapping[str, str]) -> bool:
+    """Return whether the methods of a trace are those of a rule.
+
+    A trace without methods is known by a field that it names, or by a long message.
+    """
     if candidate.thrown_in is not None and not candidate.thrown_in.search(throwable.thrower):
         return False
-    if candidate.frames is None or (not trace.frames and "field" in facts):
+    if candidate.frames is None:
         return True
+    if not trace.frames:
+        return "field" in facts or len(match[0]) >= _LONG_MESSAGE
     return any(map(candidate.frames.search, trace.frames))
 
 

@@ -22,10 +22,12 @@ SURROUNDING_RULES: Final = (
         Kind.SOURCE_POSITION,
         r"Undefined offset with no reset policy|(?:[Ff]etch|[Oo]ffset)s? .*out of range|Offsets out of range|"
         r"no longer available on the server|purged (?:required )?binary logs|binlog (?:position|file).*(?:not|no longer)|"
-        r"replication slot .*(?:does not exist|invalid|can no longer)|[Ss]equence[ _][Nn]umber.*(?:expired|invalid|not found)|"
+        r"replication slot .*(?:does not exist|invalid|can no longer)|[Ss]equence[ _][Nn]umber.*(?:expired|invalid|"
+        r"not found)|"
         r"TrimmedDataAccess|requested WAL segment|Cannot read snapshot|[Ss]napshot (?:with id )?\d+ (?:does not exist|"
         r".*expired|not found)|OutOfRange|"
-        r"does not host this topic-partition|Failed to get topic metadata|[Cc]hange stream history lost|resume of change stream|"
+        r"does not host this topic-partition|Failed to get topic metadata|[Cc]hange stream history lost|"
+        r"resume of change stream|"
         r"[Rr]esume ?[Tt]oken (?:was )?not found|[Rr]esume of change stream was not possible",
         "connector.kafka.source.KafkaSource",
     ),
@@ -38,7 +40,8 @@ SURROUNDING_RULES: Final = (
     ),
     rule(
         Kind.TRANSACTION,
-        r"transactional id|producer id|epoch|transaction(?:alId)?.*(?:expired|timeout|unknown|invalid|not exist)|newer producer",
+        r"transactional id|producer id|epoch|transaction(?:alId)?.*(?:expired|timeout|unknown|invalid|not exist)|"
+        r"newer producer",
         "connector.kafka.sink.KafkaCommitter",
         classes=r"ProducerFenced|InvalidTxn|InvalidPidMapping|InvalidProducerEpoch|TransactionalId|UnknownProducerId|FlinkKafkaException",
     ),
@@ -54,6 +57,7 @@ SURROUNDING_RULES: Final = (
         r"key group (?:-?\d+|from -?\d+ to -?\d+) does not contain|Key group index out of bounds|does not contain key group|"
         r"Key group -?\d+ is not in|Key Group -?\d+ does not belong to the local range|key group must belong to the backend",
         "runtime.state.KeyGroupRangeOffsets",
+        plain=True,
     ),
     # the running job
     rule(
@@ -62,7 +66,8 @@ SURROUNDING_RULES: Final = (
         r"Exceeded checkpoint tolerable failure threshold|Could not (?:complete|materialize|perform) (?:checkpoint|snapshot)|"
         r"Checkpoint was declined|Failed to trigger savepoint|(?:Asynchronous t|Task local |Trigger )ask checkpoint failed|"
         r"checkpoint failure|"
-        r"Failure to finalize checkpoint|Could not finalize the pending checkpoint|Not all required tasks are currently running|"
+        r"Failure to finalize checkpoint|Could not finalize the pending checkpoint|"
+        r"Not all required tasks are currently running|"
         r"Checkpoint Coordinator is suspending",
         "runtime.checkpoint.CheckpointFailureManager",
     ),
@@ -73,6 +78,7 @@ SURROUNDING_RULES: Final = (
         r"State key serializer has not been configured|"
         r"There is no current keyed context",
         "runtime.state.heap.StateTable",
+        plain=True,
     ),
     # the program
     rule(
@@ -80,8 +86,10 @@ SURROUNDING_RULES: Final = (
         r"",
         "api.common.InvalidProgramException",
         classes=r"InvalidProgramException|InvalidTypesException|SqlValidatorException|SqlParse(?:r)?Exception|"
-        r"SqlParserEOFException|CalciteContextException|NotSerializableException.*ClosureCleaner|ProgramParametrizationException",
+        r"SqlParserEOFException|CalciteContextException|NotSerializableException.*ClosureCleaner|"
+        r"ProgramParametrizationException",
     ),
+    rule(Kind.PROGRAM, r"^[\w.$]+", "java.io.ObjectOutputStream", classes=r"NotSerializableException"),
     rule(Kind.PROGRAM, r"", "table.api.ValidationException", classes=r"table\.api\.(?:Validation|Table)Exception"),
     rule(
         Kind.PROGRAM,
@@ -100,7 +108,8 @@ SURROUNDING_RULES: Final = (
     ),
     rule(
         Kind.STORAGE,
-        r"Could not find a file system implementation for scheme '(?P<scheme>[^']+)'|Cannot access file system for checkpoint|"
+        r"Could not find a file system implementation for scheme '(?P<scheme>[^']+)'|"
+        r"Cannot access file system for checkpoint|"
         r"Access Denied|403 Forbidden|Status Code: 403|Permission denied|Unable to load (?:AWS )?credentials|SlowDown|"
         r"Status Code: 50[03]|"
         r"Timeout waiting for connection from pool|SafeMode|Name node is in safe mode|ExpiredToken|token .*expired|"
@@ -114,7 +123,8 @@ SURROUNDING_RULES: Final = (
         Kind.DISK,
         r"No space left on device|Disk quota exceeded|(?:No local storage|Local state base) director|"
         r"Could not create (?:RocksDB|ForSt|root|working|the checkpoint)[\w ]* ?director|"
-        r"(?:[Ll]ocal|RocksDB).*does not exist and c(?:annot|ould not) be created|Read-only file system|Mkdirs failed to create",
+        r"(?:[Ll]ocal|RocksDB).*does not exist and c(?:annot|ould not) be created|Read-only file system|"
+        r"Mkdirs failed to create",
         "java.io.FileOutputStream",
     ),
     rule(
@@ -125,7 +135,8 @@ SURROUNDING_RULES: Final = (
     ),
     rule(
         Kind.MEMORY,
-        r"Java heap space|GC overhead limit|Direct buffer memory|Metaspace|Could not allocate|Insufficient number of|unable to "
+        r"Java heap space|GC overhead limit|Direct buffer memory|Metaspace|Could not allocate|Insufficient number of|"
+        r"unable to "
         r"create native thread",
         "java.lang.OutOfMemoryError",
         classes=r"OutOfMemoryError|MemoryAllocationException|MemoryReservationException",
@@ -133,7 +144,9 @@ SURROUNDING_RULES: Final = (
     rule(Kind.MEMORY, r"OOMKilled|[Ee]xit code:? ?137|StackOverflowError", "Kubernetes"),
     rule(
         Kind.NATIVE_LIBRARY,
-        r"Could not load the native (?:RocksDB|ForSt) library|no rocksdbjni|librocksdbjni|libforstjni",
+        r"Could not initialize class org\.(?:rocksdb|forstdb)|Could not load the native (?:RocksDB|ForSt) library|"
+        r"no rocksdbjni|"
+        r"librocksdbjni|libforstjni",
         "state.rocksdb.EmbeddedRocksDBStateBackend",
     ),
     # the cluster
@@ -146,7 +159,8 @@ SURROUNDING_RULES: Final = (
     ),
     rule(
         Kind.CONFIGURATION,
-        r"configuration does not specify the checkpoint directory|Auto generated UIDs have been disabled|Generic types have been "
+        r"configuration does not specify the checkpoint directory|Auto generated UIDs have been disabled|"
+        r"Generic types have been "
         r"disabled|No savepoint (?:location|directory)|maximum (?:akka|pekko) framesize|exceeds the maximum|"
         r"Cannot parse value for|Could not parse value for enum|larger than the maximum value allowed by the broker|"
         r"Could not parse value '|Cannot use the root directory|Cannot find configured options factory",
@@ -178,8 +192,15 @@ SURROUNDING_RULES: Final = (
         "python worker",
     ),
     rule(
+        Kind.JOB_CODE,
+        r"Traceback \(most recent call last\).*?^(?P<name>\w*(?:Error|Exception))\b",
+        "python worker",
+        frames=r"[pP]ython|beam|pemja|py4j",
+    ),
+    rule(
         Kind.EXTERNAL,
-        r"Connection (?:refused|reset|timed out)|Timed out waiting for a node assignment|Failed to (?:construct kafka|create new "
+        r"Connection (?:refused|reset|timed out)|Timed out waiting for a node assignment|Failed to (?:construct kafka|"
+        r"create new "
         r"KafkaAdminClient)|No resolvable bootstrap urls|Communications link failure|[Aa]uthentication (?:failed|error)|"
         r"SSL handshake failed|Access denied for user|Not authorized to access|Async function call has timed out|"
         r"replication slot .* is active for PID",

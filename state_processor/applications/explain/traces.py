@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -11,15 +12,20 @@ from state_processor.serializers.json_text import parse_json
 
 _NAME: Final = r"(?:[A-Za-z_$][\w$]*\.)+[A-Z_$][\w$]*"
 _HEAD: Final = re.compile(
-    rf"\s*(?P<lead>(?:Caused by|Wrapped by|Suppressed): )?(?:\[CIRCULAR REFERENCE: ?)?(?:Exception in thread \"[^\"]*\" )?"
+    rf"\s*(?P<lead>(?:Caused by|Wrapped by|Suppressed): |: )?(?:\[CIRCULAR REFERENCE: ?)?(?:Exception in thread \"[^\"]*\" )?"
     rf"(?P<name>{_NAME})(?:: (?P<message>.*))?\s*"
 )
 _THROWN: Final = re.compile(r"(Exception|Error|Throwable|Failure|Timeout|Interrupt)\w*$")
-_FRAME: Final = re.compile(r"\s*at (?:[\w.@-]+/+)*(?P<method>[\w$.<>]+(?:\$\$?[\w$./<>]+)*)\([^)]*\)")
+_EMBEDDED: Final = re.compile(rf"(?:^|[\s:(\[\"'])(?P<name>{_NAME})(?:: (?P<message>.*))?")
+"""An exception inside an entry of a log."""
+_FRAME: Final = re.compile(r"\s*at\s+(?:[\w.@-]+/+)*(?P<method>[\w$.<>]+(?:\$\$?[\w$./<>]+)*)\([^)]*\)")
 _MORE: Final = re.compile(r"\s*\.\.\. \d+ (more|common frames)")
 _ENTRY: Final = re.compile(r"\s*\[?(\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d\b|\s*(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
 _CONTAINER: Final = re.compile(r"^(?:\S+ (?:stdout|stderr) [FP] |[\w.-]+\s+\| )", re.MULTILINE)
 """What Kubernetes and Docker write before each line."""
+_PREFIX: Final = re.compile(r"(?P<prefix>\S.*?\s)(?=\s*at (?:[\w.@-]+/+)*[\w$.<>]+\.[\w$<>]+\([^()]*\)(?:\s|$))")
+"""What a collector of logs writes before each line."""
+_COLOR: Final = re.compile(r"\x1b\[[\d;]*m")
 _ESCAPED: Final = re.compile(r"\\n(?:\\t|\s*)at ")
 _JAR: Final = re.compile(r"flink-(?:dist|runtime|core|streaming-java)[\w.-]*\.jar:(\d+\.\d+)[\w.-]*\]")
 _STARTED: Final = re.compile(r"\bVersion: (\d+\.\d+)[\w.-]*, (?:Scala|Rev)")
@@ -33,7 +39,7 @@ _STORES: Final = (
 _JDK: Final = re.compile(r"(?:java|javax|jdk|sun|com\.sun)\.|.*\bPreconditions\.")
 _LIBRARY: Final = re.compile(r"org\.apache\.|com\.esotericsoftware\.|org\.rocksdb\.|org\.forstdb\.|scala\.")
 _CALLER: Final = re.compile(
-    r"org\.apache\.flink\.(?:streaming|cep|client|table\.runtime|api\.common\.functions|"
+    r"org\.apache\.flink\.(?:streaming(?!\.runtime\.operators\.sink)|cep|client|table\.runtime|api\.common\.functions|"
     r".*state\.\w*\.?\w*(?:Reducing|Aggregating)State)\b(?!.*Serializer)"
 )
 """Methods of Flink that call functions of the job. Serializers of the job are called by others."""
@@ -53,6 +59,11 @@ class Throwable:
         """The method that threw it, without those of the JDK; empty if the trace does not show it."""
         return next((frame for frame in self.frames if not _JDK.match(frame)), "")
 
+    @property
+    def original(self) -> Throwable:
+        """The exception that the message repeats; without one, the exception itself."""
+        return _embedded(self.message) or self
+
     def __str__(self) -> str:
         return ": ".join(filter(None, (self.class_name, self.message)))
 
@@ -64,6 +75,7 @@ class Trace:
     throwables: tuple[Throwable, ...]  # the exception and its causes, the outermost first
     entry: str = ""  # the entry of the log in front of it
     line: int = 0  # the number of the line of its head
+    suppressed: tuple[Throwable, ...] = ()  # exceptions that followed while resources were closed
 
     @property
     def text(self) -> str:
@@ -71,9 +83,18 @@ class Trace:
         return "\n".join((self.entry, *map(str, self.throwables)))
 
     @property
+    def has_head(self) -> bool:
+        """Whether an exception is in it, not only methods."""
+        return any(map(str, self.throwables))
+
+    @property
     def frames(self) -> tuple[str, ...]:
         """The methods of all exceptions."""
         return tuple(frame for throwable in self.throwables for frame in throwable.frames)
+
+    def is_foreign(self, throwable: Throwable) -> bool:
+        """Return whether neither Flink nor a library threw an exception of the trace."""
+        return bool(throwable.thrower) and not _LIBRARY.match(throwable.thrower)
 
     def is_of_job(self, throwable: Throwable) -> bool:
         """Return whether a function of the job, or a library that it calls, threw an exception of the trace.
@@ -82,8 +103,7 @@ class Trace:
         """
         around = self.throwables[: self.throwables.index(throwable) + 1]
         callers = (frame for outer in reversed(around) for frame in outer.frames if _LIBRARY.match(frame))
-        thrower = throwable.thrower
-        return bool(thrower) and not _LIBRARY.match(thrower) and _CALLER.match(next(callers, "")) is not None
+        return self.is_foreign(throwable) and _CALLER.match(next(callers, "")) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,20 +130,59 @@ def read_log(text: str) -> Log:
     plain = _plain(text)
     traces = list(_traces(plain.split("\n")))
     if not traces and plain.strip():
-        traces = [Trace((Throwable("", plain.strip()),), line=1)]
+        traces = [*_messages(plain.strip())]
     version = _JAR.search(plain) or _STARTED.search(plain)
     flink = version[1] if version is not None else "2.x" if _SECOND.search(plain) else None
     backend = next((name for name, pattern in _STORES if pattern.search(plain)), None)
+    if any(trace.has_head for trace in traces):  # other methods are those of threads
+        traces = [trace for trace in traces if trace.has_head]
     unique = {trace.throwables: trace for trace in reversed(traces)}
     return Log(tuple(sorted(unique.values(), key=lambda trace: trace.line)), flink, backend)
 
 
 def _plain(text: str) -> str:
     """Return a log without what containers and JSON add to it."""
-    text = _CONTAINER.sub("", text.replace("\r\n", "\n"))
+    text = _CONTAINER.sub("", _COLOR.sub("", text.replace("\r\n", "\n")))
     if text.lstrip().startswith(("{", "[{")):
         text = "\n".join(_of_json(text))
-    return text.replace("\\r", "").replace("\\n", "\n").replace("\\t", "\t") if _ESCAPED.search(text) else text
+    return _unprefixed(text.replace("\\r", "").replace("\\n", "\n").replace("\\t", "\t") if _ESCAPED.search(text) else text)
+
+
+def _unprefixed(text: str) -> str:
+    """Return a log without the prefix that a collector wrote before each line. Prefixes differ in digits alone."""
+    lines = text.split("\n")
+    matches = (_PREFIX.match(line) for line in lines)
+    shapes = Counter(_shape(match["prefix"].rstrip()) for match in matches if match is not None and not _FRAME.match(match[0]))
+    if not shapes or shapes.most_common(1)[0][1] < 2:
+        return text
+    shape = shapes.most_common(1)[0][0]
+    return "\n".join(line[len(shape) :] if _shape(line[: len(shape)]) == shape else line for line in lines)
+
+
+def _shape(prefix: str) -> str:
+    return re.sub(r"\d", "0", prefix)
+
+
+def _messages(text: str) -> Iterator[Trace]:
+    """Yield the exceptions of a text without methods; without an exception, the text itself."""
+    whole = Throwable("", text)
+    embedded = [
+        (number, throwable) for number, line in enumerate(text.split("\n"), 1) if (throwable := _embedded(line)) is not None
+    ]
+    for number, throwable in embedded:
+        yield Trace((whole, throwable), line=number)
+    if not embedded:
+        yield Trace((whole,), line=1)
+
+
+def _embedded(line: str) -> Throwable | None:
+    """Return the last exception that an entry of a log, or a message, has in itself."""
+    throwable = None
+    while match := _EMBEDDED.search(line):
+        if _THROWN.search(match["name"]):
+            throwable = Throwable(match["name"], match["message"] or "")
+        line = match["message"] or line[match.end() :]
+    return throwable
 
 
 def _of_json(text: str) -> Iterator[str]:
@@ -148,28 +207,74 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(part)
 
 
+@dataclass(slots=True)
+class _DraftTrace:
+    """A trace that is read: the chain of causes, and the suppressed exceptions, which have causes of their own."""
+
+    entry: str = ""
+    start: int = 0
+    chain: list[_Draft] = field(default_factory=list)
+    suppressed: list[_Draft] = field(default_factory=list)
+    indent: int | None = None  # of the suppressed exception whose lines are read
+    current: _Draft | None = None
+
+    def add(self, head: re.Match[str], line: str) -> None:
+        draft = self.current = _Draft(head["name"], [head["message"] or ""])
+        indent = len(line) - len(line.lstrip())
+        lead = head["lead"] or ""
+        if lead.startswith("Suppressed") and self.chain:
+            self.indent = indent
+        elif self.indent is not None and (indent < self.indent or not indent):
+            self.indent = None
+        if self.indent is not None:
+            self.suppressed.append(draft)
+        elif lead.startswith("Wrapped"):
+            self.chain.insert(0, draft)
+        else:
+            self.chain.append(draft)
+
+    def trace(self) -> Trace:
+        chain, suppressed = (tuple(draft.throwable() for draft in drafts) for drafts in (self.chain, self.suppressed))
+        return Trace(chain, self.entry, self.start, suppressed)
+
+
 def _traces(lines: list[str]) -> Iterator[Trace]:
-    entry, start = "", 0
-    drafts: list[_Draft] = []
+    entry, read = "", _DraftTrace()
     for number, line in enumerate(lines, 1):
         head = _HEAD.fullmatch(line)
         if head is not None and not (head["lead"] or _THROWN.search(head["name"])):
             head = None
-        if drafts and (frame := _FRAME.match(line)) is not None:
-            drafts[-1].frames.append(frame["method"])
-        elif head is not None:
-            if drafts and head["lead"] is None:
-                yield Trace(tuple(draft.throwable() for draft in drafts), entry, start)
-                drafts = []
-            start = start if drafts else number
-            drafts.append(_Draft(head["name"], [head["message"] or ""]))
-        elif drafts and not _MORE.match(line):
-            if not drafts[-1].frames and line.strip() and not _ENTRY.match(line):
-                drafts[-1].message.append(line.strip())
+        frame = _FRAME.match(line)
+        if frame is not None or (head is not None and (head["lead"] or "").startswith(("Caused", "Wrapped", "Suppressed"))):
+            if read.current is None and (frame is not None or _embedded(entry) is not None):
+                read = _begun(entry, number)
+            if frame is not None:
+                assert read.current is not None
+                read.current.frames.append(frame["method"])
                 continue
-            yield Trace(tuple(draft.throwable() for draft in drafts), entry, start)
-            drafts, entry = [], line[:_LONGEST_ENTRY]
-        elif not drafts and line.strip():
+        if head is not None:
+            if read.chain and head["lead"] is None:
+                yield read.trace()
+                read = _DraftTrace(entry, number)
+            read.start = read.start or number
+            read.entry = read.entry or entry
+            read.add(head, line)
+        elif read.current is not None and not _MORE.match(line):
+            if not read.current.frames and line.strip() and not _ENTRY.match(line):
+                read.current.message.append(line.strip())
+                continue
+            yield read.trace()
+            read, entry = _DraftTrace(), line[:_LONGEST_ENTRY]
+        elif read.current is None and line.strip():
             entry = line[:_LONGEST_ENTRY]
-    if drafts:
-        yield Trace(tuple(draft.throwable() for draft in drafts), entry, start)
+    if read.chain:
+        yield read.trace()
+
+
+def _begun(entry: str, number: int) -> _DraftTrace:
+    """Return a trace whose head is in an entry of the log, or missing: the log begins inside of the trace."""
+    read = _DraftTrace(entry, number)
+    throwable = _embedded(entry)
+    read.current = _Draft("", []) if throwable is None else _Draft(throwable.class_name, [throwable.message])
+    read.chain.append(read.current)
+    return read

@@ -67,3 +67,58 @@ def test_versions_and_backends_show_in_packages() -> None:
     log = read_log(f"java.io.IOException: no\n{frame}")
     assert (log.flink, log.backend) == ("2.x", "rocksdb")
     assert read_log("Starting a task manager (Version: 1.18.1, Scala: 2.12, Rev:a5)").flink == "1.18"
+
+
+def test_suppressed_exceptions_are_not_causes() -> None:
+    text = (
+        "java.lang.RuntimeException: a\n\tat a.B.c(B.java:1)\n"
+        "\tSuppressed: java.io.IOException: closed\n\t\tat a.B.close(B.java:1)\n"
+        "\tCaused by: java.lang.Error: inner\n\t\tat a.B.d(B.java:1)\n"
+        "Caused by: java.lang.IllegalStateException: root\n\tat a.B.e(B.java:1)\n"
+    )
+    (trace,) = read_log(text).traces
+    assert [throwable.message for throwable in trace.throwables] == ["a", "root"]
+    assert [throwable.message for throwable in trace.suppressed] == ["closed", "inner"]
+
+
+def test_wrapped_by_has_the_root_first() -> None:
+    text = (
+        "java.io.IOException: root\n\tat a.B.c(B.java:1)\nWrapped by: java.lang.RuntimeException: outer\n\tat a.B.d(B.java:1)\n"
+    )
+    (trace,) = read_log(text).traces
+    assert [throwable.message for throwable in trace.throwables] == ["outer", "root"]
+    assert trace.throwables[0].frames == ("a.B.d",)
+
+
+@pytest.mark.parametrize("prefix", ["Nov 28 02:03:04 host flink[123]: ", "[pod/tm-1/flink] ", "2026-01-02T03:04:05Z | "])
+def test_prefixes_of_lines_are_removed(prefix: str) -> None:
+    log = read_log("\n".join(prefix + line for line in TRACE.splitlines()))
+    assert log.traces == (*read_log(TRACE).traces,)
+
+
+def test_colors_are_removed() -> None:
+    assert read_log(TRACE.replace("\tat ", "\x1b[31m\tat \x1b[0m")).traces == read_log(TRACE).traces
+
+
+def test_an_exception_in_the_entry_of_the_log() -> None:
+    text = f"{ENTRY} with failure cause: java.io.IOException: x\n\tat a.B.c(B.java:1)\n"
+    (trace,) = read_log(text).traces
+    assert trace.throwables == (Throwable("java.io.IOException", "x", ("a.B.c",)),)
+
+
+def test_a_log_that_begins_inside_of_a_trace() -> None:
+    (trace,) = read_log("\tat a.B.c(B.java:1)\n\tat a.B.d(B.java:1)\n").traces
+    assert trace.frames == ("a.B.c", "a.B.d")
+    (trace,) = read_log(f"\tat a.B.c(B.java:1)\n{ENTRY}\n{TRACE}").traces
+    assert trace.throwables[-1] == ROOT
+
+
+def test_exceptions_without_methods() -> None:
+    text = "10:00:01 ERROR x - java.util.concurrent.CompletionException: java.io.IOException: No space left\n10:00:02 INFO y"
+    (trace,) = read_log(text).traces
+    assert trace.throwables[-1] == Throwable("java.io.IOException", "No space left")
+
+
+def test_an_exception_of_py4j() -> None:
+    text = f"py4j.protocol.Py4JJavaError: An error occurred while calling o42.execute.\n: {TRACE}"
+    assert read_log(text).traces[-1].throwables[-1] == ROOT
