@@ -107,7 +107,13 @@ _METADATA: Final = _room(
     **{**_RESTORE, "missing": Kind.NOT_FOUND, "damaged": Kind.METADATA_DAMAGED},
 )
 _POINTER: Final = _room(
-    "looked for the snapshot at its path", Kind.NOT_FOUND, access=Kind.STORAGE, network=Kind.STORAGE, version=Kind.STORAGE
+    "looked for the snapshot at its path",
+    Kind.NOT_FOUND,
+    access=Kind.STORAGE,
+    network=Kind.STORAGE,
+    version=Kind.STORAGE,
+    linkage=Kind.STORAGE,
+    **{"class": Kind.STORAGE},
 )
 _KEYED: Final = _room(
     "restored the keyed state of an operator",
@@ -142,7 +148,11 @@ _ENCODED: Final = _room(
 )
 _COPIED: Final = _room("copied a value", Kind.PROGRAM, cast=Kind.VALUE_TYPE, linkage=Kind.LINKAGE, **{"class": Kind.LINKAGE})
 _AVRO: Final = _room("read or wrote an Avro record", Kind.VALUE_TYPE, **{**_RESTORE, "damaged": Kind.VALUE_TYPE})
-_ROWS: Final = _room("read or wrote a row of Flink SQL", Kind.QUERY, **_RESTORE, cast=Kind.QUERY)
+_ROWS: Final = _room("read or wrote a row of Flink SQL", Kind.QUERY, **{**_RESTORE, "damaged": Kind.QUERY})
+_FORMATS: Final = _room(
+    "decoded or encoded a record of a source or sink", Kind.PROGRAM, network=Kind.EXTERNAL, linkage=Kind.LINKAGE
+)
+_WRITES: Final = _room("wrote records to a sink", Kind.EXTERNAL, memory=Kind.MEMORY, linkage=Kind.LINKAGE)
 _VALUES: Final = _room(
     "read or wrote a value of a keyed state",
     Kind.VALUE_TYPE,
@@ -185,6 +195,7 @@ _SINK: Final = _room(
     Kind.TRANSACTION,
     **{"version": Kind.CONNECTOR, "cast": Kind.CONNECTOR, "class": Kind.CLASS_MISSING, "damaged": Kind.CONNECTOR},
     access=Kind.STORAGE,
+    network=Kind.EXTERNAL,
     linkage=Kind.LINKAGE,
 )
 _VERSIONS: Final = _room(
@@ -328,12 +339,14 @@ _CLASSES: Final[Sequence[tuple[Room, str]]] = (
     ),
     (
         _OPTIONS,
-        r"ConfigurableOptionsFactory|LegacyEnumBridge|StateBackendLoader|CheckpointStorageLoader|StateBackend\b|StateBackendFactory|StateBackend\.",
+        r"ConfigurableOptionsFactory|LegacyEnumBridge|StateBackendLoader|CheckpointStorageLoader|StateBackend\b|"
+        r"StateBackendFactory|StateBackend\.",
     ),
     (_LOCAL, r"TaskExecutor(?:State|FileMerging|ChannelState)\w*Manager"),
     # serializers
     (_COPIED, r"(?:[sS]erializer\w*|[kK]ryo\b.*|KryoUtils|\$Ttl\w*)\.(?:copy|createInstance)$"),
     (_KRYO, r"[kK]ryo|NoFetchingInput|ChillSerializer|FlinkScalaKryo"),
+    (_FORMATS, r"[sS]erializationSchema|\.formats\.(?!avro\.typeutils)"),
     (_AVRO, r"\bAvro\w*|\.avro\."),
     (_POJO, r"\bPojo(?:Serializer|Field|Comparator)\b|JavaRecordBuilder"),
     (
@@ -349,6 +362,12 @@ _CLASSES: Final[Sequence[tuple[Room, str]]] = (
     ),
     (_TYPES, r"\bType(?:Extract\w+|Information|Comparator)|\w+TypeInfo(?:Factory)?\b|\.typeutils\.|\.typeinfo\.|MigrationUtil"),
     # sources and sinks
+    (
+        _WRITES,
+        r"(?:Sink|Writer|OutputFormat|Producer|Indexer)\w*\.(?:flush|write|writeRecord|invoke|send|checkErroneous|"
+        r"checkAsyncException)$|"
+        r"WriterCallback|\.onCompletion$",
+    ),
     (
         _SINK,
         r"Committ\w+|CommitRequest|TwoPhaseCommit|SinkWriter\w*|\.sink\.filesystem\.|\.file\.sink\.|GenericWriteAheadSink|"
@@ -376,6 +395,17 @@ _CLASSES: Final[Sequence[tuple[Room, str]]] = (
     (_PYTHON, r"[pP]ython|\bbeam\.|py4j|pemja|PyFlink"),
     (_QUERIES, r"\.table\.runtime\.|StreamExec\w+|\.exec\.|ExecNode|CompiledPlan|generated\."),
     (_STATEMENT, r"\.table\.|\.sql\.|calcite"),
+    # other systems
+    (
+        _OUTSIDE,
+        r"\.kafka\.|mysql|postgres|jdbc|mongodb|elasticsearch|opensearch|redis|pulsar|rabbitmq|kinesis|debezium|"
+        r"schemaregistry",
+    ),
+    (
+        _OUTSIDE,
+        r"cassandra|hbase|\bhive|iceberg|hudi|paimon|oracle|sqlserver|influx|\.zookeeper\.|clickhouse|doris|starrocks|"
+        r"snowflake|nats\.",
+    ),
     # the program
     (
         _GRAPH,
@@ -417,22 +447,12 @@ _CLASSES: Final[Sequence[tuple[Room, str]]] = (
         r"RestClient|"
         r"StandaloneJobCluster|ApplicationDispatcher\w*",
     ),
-    # file systems and other systems
+    # file systems
     (
         _FILES,
         r"\.core\.fs\.|FileSystem\w*|S3\w+|HadoopDataInputStream|\.fs\.|\.hdfs\.|amazonaws|\bawssdk|azurebfs|"
         r"GoogleCloudStorage|"
         r"oss\.|\bOSS\w+|\.s3a?\.",
-    ),
-    (
-        _OUTSIDE,
-        r"\.kafka\.|mysql|postgres|jdbc|mongodb|elasticsearch|opensearch|redis|pulsar|rabbitmq|kinesis|debezium|"
-        r"schemaregistry",
-    ),
-    (
-        _OUTSIDE,
-        r"cassandra|hbase|\bhive|iceberg|hudi|paimon|oracle|sqlserver|influx|\.zookeeper\.|clickhouse|doris|starrocks|"
-        r"snowflake|nats\.",
     ),
     (_PROCESSES, r"\.runtime\.|\.streaming\."),
 )

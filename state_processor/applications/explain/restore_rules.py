@@ -233,6 +233,7 @@ RESTORE_RULES: Final = (
     ),
     rule(
         Kind.SERIAL_VERSION,
+        r"(?<![\w.$])(?!org\.apache\.flink\.(?!state\.|api\.common\.typeutils))"
         r"(?P<name>[\w$.]+); local class incompatible: stream classdesc serialVersionUID = (?P<before>-?\d+), local class "
         r"serialVersionUID = (?P<after>-?\d+)",
         "java.io.ObjectStreamClass",
@@ -319,7 +320,8 @@ RESTORE_RULES: Final = (
     ),
     rule(
         Kind.SERIALIZER,
-        r"The class '(?P<name>[\w$.]+)' is not (?:a subclass of|instantiable)|Could not instantiate type '(?P<name2>[\w$.]+)'|"
+        r"The class '(?P<name>[\w$.]+)' is not (?:a subclass of|instantiable)|"
+        r"Could not instantiate type '(?P<name2>[\w$.]+)'|"
         r"has no \(implicit\) public nullary constructor",
         "util.InstantiationUtil",
         frames=r"Snapshot",
@@ -328,7 +330,8 @@ RESTORE_RULES: Final = (
     rule(Kind.PATTERN, r"State (?P<stage>.+?) does not exist in the NFA", "cep.nfa.NFA", plain=True),
     rule(
         Kind.QUERY,
-        r"Could not (?:restore|load|deserialize).*plan|Unsupported exec node|ExecNodeContext|not supported by the current Flink",
+        r"Could not (?:restore|load|deserialize).*plan|Unsupported exec node|ExecNodeContext|"
+        r"not supported by the current Flink",
         "table.planner.plan.nodes.exec.serde",
         classes=r"TableException|ValidationException|JsonMappingException",
     ),
@@ -366,7 +369,8 @@ RESTORE_RULES: Final = (
     ),
     rule(
         Kind.NEWER_FORMAT,
-        r"Incompatible version: found (?P<version>\d+), compatible versions are|Unknown BackendStateType: |Unrecognized version"
+        r"Incompatible version: found (?P<version>\d+), compatible versions are|Unknown BackendStateType: |"
+        r"Unrecognized version"
         r"(?: for TypeSerializerSnapshot format)?: |Unrecognized snapshot version|unrecognized read version|"
         r"Unsupported read ?[vV]ersion",
         "core.io.VersionedIOReadableWritable",
@@ -375,7 +379,8 @@ RESTORE_RULES: Final = (
     rule(
         Kind.OLDER_FORMAT,
         r"Cannot determine corresponding meta info snapshot version|Serialization in v\d+ is no longer supported|"
-        r"pre Flink 1\.8 savepoints|\(Flink 1\.1 / 1\.2\) is no longer supported|TypeSerializerConfigSnapshot.*(?:no longer|not) "
+        r"pre Flink 1\.8 savepoints|\(Flink 1\.1 / 1\.2\) is no longer supported|"
+        r"TypeSerializerConfigSnapshot.*(?:no longer|not) "
         r"supported|Legacy state \(from Flink|please migrate using Flink 1\.16|upgrade first to Flink 1\.16|"
         r"InternalTimersSnapshot\w+ is no longer supported",
         "runtime.state.KeyedBackendSerializationProxy",
@@ -440,7 +445,8 @@ RESTORE_RULES: Final = (
     rule(
         Kind.FILE_DAMAGED,
         r"block checksum mismatch|[Cc]orruption: |Bad table magic number|file is too short|truncated (?:block|record)|"
-        r"Sst file size mismatch|FAILED_TO_UNCOMPRESS|failed to uncompress|invalid stream header|Corrupted stream|Corrupt data|"
+        r"Sst file size mismatch|FAILED_TO_UNCOMPRESS|failed to uncompress|invalid stream header|Corrupted stream|"
+        r"Corrupt data|"
         r"magic number mismatch|Unexpected key-group in restore|corrupted compressed block|\bMANIFEST\b|bad block contents|"
         r"encountered EOF|"
         r"Unknown (?:backend )?state type|Unknown state id|Checksum error|BlockMissing|Could not obtain block|"

@@ -89,7 +89,7 @@ def _by_message(trace: Trace, throwables: Sequence[Throwable], flink: str | None
 
 def _sighting(rule: Rule, trace: Trace, throwable: Throwable, facts: Mapping[str, str]) -> Sighting:
     operators = frozenset({*_SUBTASK.findall(trace.text), *filter(None, (facts.get("operator"),))})
-    return Sighting(rule, trace, str(throwable), facts, operators, frozenset(_VERTEX.findall(trace.entry)))
+    return Sighting(rule, trace, str(throwable) or rule.thrown_by, facts, operators, frozenset(_VERTEX.findall(trace.entry)))
 
 
 def _of_job(trace: Trace) -> Sighting | None:

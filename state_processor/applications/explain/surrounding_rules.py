@@ -24,7 +24,8 @@ SURROUNDING_RULES: Final = (
         r"no longer available on the server|purged (?:required )?binary logs|binlog (?:position|file).*(?:not|no longer)|"
         r"replication slot .*(?:does not exist|invalid|can no longer)|[Ss]equence[ _][Nn]umber.*(?:expired|invalid|"
         r"not found)|"
-        r"TrimmedDataAccess|requested WAL segment|Cannot read snapshot|[Ss]napshot (?:with id )?\d+ (?:does not exist|"
+        r"TrimmedDataAccess|ExpiredIterator|Iterator expired|requested WAL segment|Cannot read snapshot|"
+        r"[Ss]napshot (?:with id )?\d+ (?:does not exist|"
         r".*expired|not found)|OutOfRange|"
         r"does not host this topic-partition|Failed to get topic metadata|[Cc]hange stream history lost|"
         r"resume of change stream|"
@@ -109,6 +110,7 @@ SURROUNDING_RULES: Final = (
     rule(
         Kind.STORAGE,
         r"Could not find a file system implementation for scheme '(?P<scheme>[^']+)'|"
+        r"Class org\.apache\.hadoop\.\S+ not found|No FileSystem for scheme|"
         r"Cannot access file system for checkpoint|"
         r"Access Denied|403 Forbidden|Status Code: 403|Permission denied|Unable to load (?:AWS )?credentials|SlowDown|"
         r"Status Code: 50[03]|"
@@ -129,7 +131,8 @@ SURROUNDING_RULES: Final = (
     ),
     rule(
         Kind.RESTORE_MODE,
-        r"does not support (?:enforcing a full snapshot|.{0,20}savepoints)|savepoints are not supported by|"
+        r"[sS]avepoints in .{0,20}format are not supported|does not support (?:enforcing a full snapshot|"
+        r".{0,20}savepoints)|savepoints are not supported by|"
         r"Triggering a full checkpoint .*not supported",
         "streaming.runtime.tasks.StreamTask",
     ),

@@ -37,9 +37,15 @@ _STORES: Final = (
     ("hashmap", re.compile(r"\borg\.apache\.flink\.runtime\.state\.heap\.Heap(?:Keyed|Restore|SavepointRestore|PriorityQueueS)")),
 )
 _JDK: Final = re.compile(r"(?:java|javax|jdk|sun|com\.sun)\.|.*\bPreconditions\.")
-_LIBRARY: Final = re.compile(r"org\.apache\.|com\.esotericsoftware\.|org\.rocksdb\.|org\.forstdb\.|scala\.")
+_LIBRARY: Final = re.compile(
+    r"org\.apache\.|com\.esotericsoftware\.|org\.rocksdb\.|org\.forstdb\.|scala\.|com\.amazonaws\.|software\.amazon\.|"
+    r"io\.debezium\.|com\.ververica\.|io\.confluent\.|com\.mongodb\.|com\.mysql\.|org\.postgresql\.|com\.zaxxer\.|"
+    r"io\.fabric8\.|"
+    r"com\.google\.cloud\.|com\.azure\.|org\.elasticsearch\.|org\.opensearch\.|io\.netty\."
+)
 _CALLER: Final = re.compile(
-    r"org\.apache\.flink\.(?:streaming(?!\.runtime\.operators\.sink)|cep|client|table\.runtime|api\.common\.functions|"
+    r"org\.apache\.flink\.(?:streaming(?!\.runtime\.operators\.sink|\.connectors)|cep|client|table\.runtime|"
+    r"api\.common\.functions|"
     r".*state\.\w*\.?\w*(?:Reducing|Aggregating)State)\b(?!.*Serializer)"
 )
 """Methods of Flink that call functions of the job. Serializers of the job are called by others."""
