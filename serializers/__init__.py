@@ -17,6 +17,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import register_snapshot
 from state_processor.serializers.user_registrations import registrations
+from state_processor.support.plugin_table import PLUGINS
 
 if TYPE_CHECKING:
     from state_processor.serializers.core.arrays import SimpleArraySerializer
@@ -55,10 +56,7 @@ _HOMES: Final = {
     "register_value_class": "core.self_written",
 }
 """Modules that few processes need."""
-_OF_PLUGINS: Final = {
-    "register_case_class": "flink_scala_api.case_classes",
-    "register_protobuf_serializer": "protobuf.sized_messages",
-}
+_OF_PLUGINS: Final = {name: f"{plugin.name}.{module}" for plugin in PLUGINS for name, module in plugin.functions.items()}
 """Functions of plug-ins, by the modules in ``state_processor.plugins``."""
 
 __all__ = [
@@ -86,18 +84,18 @@ __all__ = [
     "TypeSerializerSnapshot",
     "read_serializer_snapshot",
     "read_versioned_snapshot",
-    "register_case_class",
     "register_coder",
     "register_kryo_class",
     "register_pojo_class",
     "register_primitive_fields",
     "register_protobuf",
-    "register_protobuf_serializer",
     "register_snapshot",
     "register_value_class",
     "registrations",
     "simple_snapshots",
 ]
+__all__ += [*_OF_PLUGINS]
+__all__.sort(key=lambda name: (name.islower(), name))
 
 
 def __getattr__(name: str) -> Any:

@@ -18,6 +18,7 @@ from state_processor.serializers.user_registrations import SnapshotReader, curre
 from state_processor.support.doors import registering
 from state_processor.support.errors import UnknownSerializerError
 from state_processor.support.foreign_errors import describe
+from state_processor.support.plugin_table import PLUGINS
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -92,17 +93,6 @@ _FAMILIES: Final = (
 )
 """Modules with the snapshot classes of Flink and Apache Beam, common ones first."""
 
-_PLUGINS: Final[dict[str, str | tuple[str, ...]]] = {
-    "flink_agents": "org.apache.flink.agents.",
-    "flink_scala_api": "org.apache.flinkx.",
-    "gelly": "org.apache.flink.graph.",
-    "legacy_consumers": ("org.apache.flink.streaming.connectors.kafka.", "org.apache.flink.streaming.connectors.kinesis."),
-    "protobuf": "org.apache.flink.statefun.",
-    "pulsar": "org.apache.flink.streaming.connectors.pulsar.",
-}
-"""Plug-ins and the packages of their classes: their module ``serializers`` has ``SNAPSHOTS`` with ``VERSIONS``, or ``register``
-for Kryo's."""
-
 _LOG: Final = getLogger("state_processor")
 _FAILED: Final[list[str]] = []
 """Entry points that failed to register serializers, and the reasons."""
@@ -160,11 +150,11 @@ def find_snapshot_class(class_name: str, version: int, source: DataInput, offset
 @lru_cache(maxsize=256)
 def plugin_of(class_name: str) -> Any:
     """Return the module of the plug-in that has the package of a class, and register its classes; ``None`` without a plug-in."""
-    name = next((name for name, packages in _PLUGINS.items() if class_name.startswith(packages)), None)
-    plugin: Any = name and import_module(f"state_processor.plugins.{name}.serializers")
-    if hasattr(plugin, "register"):
-        install(lambda: plugin.register)
-    return plugin
+    name = next((plugin.name for plugin in PLUGINS if class_name.startswith(plugin.classes)), None)
+    module: Any = name and import_module(f"state_processor.plugins.{name}.serializers")
+    if hasattr(module, "register"):
+        install(lambda: module.register)
+    return module
 
 
 def check_outer_version(class_name: str, snapshot: SnapshotReader, version: int, source: DataInput, offset: int) -> None:

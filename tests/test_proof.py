@@ -17,6 +17,7 @@ from state_processor.backends.read.stored_operator import operator_states
 from state_processor.serializers import registry
 from tests import corpus
 from tests.archives import unpacked
+from tests.plugins import modules_of_plugins
 from tests.serializers.harness import snapshot_versions
 
 FLINK = "org.apache.flink."
@@ -47,9 +48,6 @@ WITHOUT_A_CASE = {
     f"{CEP}SharedBuffer$": "written by a Flink that restored state of 1.4 or older",
     f"{CEP}sharedbuffer.SharedBufferNode$": "of Flink 1.8 to 1.12; SharedBufferNodeSerializerSnapshotV2 has a case",
     f"{FLINK}formats.avro.": NO_PACKAGE,
-    f"{FLINK}graph.": NO_PACKAGE,
-    f"{FLINK}statefun.": NO_PACKAGE,
-    f"{FLINK}streaming.connectors.pulsar.internal.": NO_PACKAGE,
     f"{FLINK}table.runtime.sequencedmultisetstate.linked.RowDataKey": "made of code that the planner generates",
     f"{TABLE}Base": BLINK,
     f"{TABLE}BinaryGeneric": BLINK,
@@ -59,6 +57,7 @@ WITHOUT_A_CASE = {
     f"{TABLE}SqlTimestamp": BLINK,
     f"{TABLE}serializers.python.Base": BLINK,
     f"{TABLE}serializers.python.DecimalSerializer": BLINK,
+    **{name: reason for module in modules_of_plugins("exceptions") for name, reason in module.WITHOUT_A_CASE.items()},
 }
 """Snapshot classes that are read and have no case, by their names, or the beginnings of them: the reason."""
 

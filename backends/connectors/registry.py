@@ -36,13 +36,11 @@ from state_processor.serializers.registry import entry_points
 from state_processor.serializers.user_registrations import current_registrations, install, register
 from state_processor.support.errors import OptionError
 from state_processor.support.foreign_errors import describe
+from state_processor.support.plugin_table import PLUGINS
 
 ENTRY_POINT_GROUP: Final = "state_processor.connectors"
 CONSUMER: Final = "-consumer"
 """The end of the name of a connector's :class:`~.connector.Consumer`."""
-
-PLUGINS: Final = ("hybrid", "flink_cdc", "aws", "iceberg", "paimon", "pulsar", "write_ahead")
-"""Packages of ``state_processor.plugins`` with connectors. They are loaded as those of installed packages are."""
 
 OWN: Final[tuple[Connector | SinkConnector, ...]] = (SEQUENCE, KAFKA, DYNAMIC_KAFKA, FILE, KAFKA_SINK, FILE_SINK)
 
@@ -108,7 +106,8 @@ def _of_kind(kind: type[K]) -> dict[str, K]:
 @cache
 def built_in() -> tuple[Connector | SinkConnector, ...]:
     """Return the connectors of the core and then of the plug-ins."""
-    plugins = [EntryPoint(name, f"state_processor.plugins.{name}.connectors:CONNECTORS", ENTRY_POINT_GROUP) for name in PLUGINS]
+    names = [plugin.name for plugin in PLUGINS if plugin.connectors]
+    plugins = [EntryPoint(name, f"state_processor.plugins.{name}.connectors:CONNECTORS", ENTRY_POINT_GROUP) for name in names]
     return (*OWN, *(connector for plugin in plugins for connector in plugin.load()))
 
 

@@ -1,1 +1,1 @@
-"""What all rooms use: errors, the spelling of options at each door, late imports, locks, recycled memory, redaction."""
+"""What all rooms use: errors, the spelling of options at each door, late imports, locks, redaction, the table of plug-ins."""

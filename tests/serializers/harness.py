@@ -33,6 +33,7 @@ from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.snapshot_versions import SNAPSHOT_VERSIONS, SnapshotVersions
 from state_processor.serializers.traversal import walk
 from state_processor.support.errors import InvalidRowError, NotCompilableError, StateProcessorError
+from state_processor.support.plugin_table import PLUGINS
 from tests.archives import unpacked
 from tests.corpus import CORPUS
 
@@ -45,8 +46,9 @@ PROXY_VERSION = bytes.fromhex("00000002")
 
 def snapshot_versions() -> Mapping[str, SnapshotVersions]:
     """Return the versions of all snapshot classes, with those of plug-ins."""
-    for packages in registry._PLUGINS.values():
-        registry._of_flink(packages if isinstance(packages, str) else packages[0])
+    for plugin in PLUGINS:
+        for packages in plugin.classes[:1]:
+            registry._of_flink(packages)
     return SNAPSHOT_VERSIONS
 
 

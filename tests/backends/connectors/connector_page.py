@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from state_processor import connectors
 from state_processor.backends.connectors.connector import Connector, Formats, SinkConnector
-from state_processor.backends.connectors.registry import built_in
+from state_processor.backends.connectors.registry import CONSUMER, built_in
 from state_processor.serializers.kernel.encode.conversion_table import spark_name
 
 INTRODUCTION = """\
@@ -23,8 +23,7 @@ The argument `connector` of `read_source_splits` and `read_sink_state` names a c
 [custom connectors](how-to/custom-connectors.md).
 If a source has the column `enumerator`, it is JSON in a row of its own: the state of the enumerator without its lists of splits.
 
-Three names read the state of older sources in the columns of their successors: `kafka-consumer` (`FlinkKafkaConsumer`),
-`kinesis-consumer` (`FlinkKinesisConsumer`) and `pulsar-consumer` (`FlinkPulsarSource`). `raw` reads bytes.
+`NAME-consumer` reads the state of an older source in the columns of its successor. `raw` reads bytes.
 
 `./dev generate` writes this page.
 """
@@ -47,7 +46,10 @@ def page() -> str:
 
 
 def _source(connector: Connector) -> str:
-    return _section(connector, (connector.splits, connector.enumerator))
+    rows = []
+    if connector.consumer is not None:
+        rows.append(("older source", f"`{connector.name}{CONSUMER}` reads the state of `{connector.consumer.what}`"))
+    return _section(connector, (connector.splits, connector.enumerator), rows)
 
 
 def _sink(connector: SinkConnector) -> str:
@@ -55,7 +57,7 @@ def _sink(connector: SinkConnector) -> str:
     return _section(connector, (connector.writer, connector.committables, *own))
 
 
-def _section(connector: Connector | SinkConnector, formats: Iterable[Formats[Any]]) -> str:
+def _section(connector: Connector | SinkConnector, formats: Iterable[Formats[Any]], more: Iterable[tuple[str, str]] = ()) -> str:
     about = connector.about.replace("``", "`")
     versions = "; ".join(f"{one.what} {_numbers(one.by_version)}" for one in formats if one.by_version)
     written = ", ".join(dict.fromkeys(f"`{name.rpartition('.')[2]}`" for name in connector.layouts))
@@ -63,6 +65,7 @@ def _section(connector: Connector | SinkConnector, formats: Iterable[Formats[Any
         ("columns", ", ".join(f"`{f.name}` {_type(f.type)}" for f in connector.fields)),
         ("versions", versions),
         *([("serializers", written)] if written else ()),
+        *more,
     ]
     return "\n".join([f"### {connector.name}\n", *([f"{about}\n"] if about else ()), _table(("", ""), rows)])
 

@@ -17,16 +17,11 @@ from state_processor.plugins.aws.layouts import kinesis_snapshot
 from state_processor.plugins.flink_cdc import layouts as flink_cdc
 from state_processor.plugins.iceberg import layouts as iceberg
 from state_processor.plugins.paimon import layouts as paimon
-from state_processor.plugins.pulsar import layouts as pulsar
-from state_processor.plugins.pulsar.serializers import MessageIdSerializer, TopicSubscriptionSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.java.object_input import JavaInstance
 from state_processor.serializers.java.object_output import JavaClassDescription, write_java_object
 from state_processor.support.errors import InvalidRowError
 from tests.backends import state_files as files
-from tests.backends.connectors.java_data import Data
 from tests.backends.connectors.test_source_splits import list_state
 from tests.backends.connectors.test_source_splits import rows_of as rows_of_operator
 
@@ -144,13 +139,6 @@ PAIMON_SPLIT = {
     },
     "recordsToSkip": 5,
 }
-PULSAR_SPLIT = {
-    "partition": {"topic": "persistent://a/b/c", "partitionId": 0, "ranges": [{"start": 0, "end": 65535}]},
-    "stopCursor": {"class": "org.apache.flink.connector.pulsar.source.enumerator.cursor.stop.NeverStopCursor"},
-    "latestConsumedId": {"ledgerId": 7, "entryId": 8, "partition": 0, "batchIndex": -1, "batchSize": 0},
-    "latestConsumedIdBytes": "0807100818003000",
-    "uncommittedTransactionId": None,
-}
 DYNAMIC_SPLIT = {
     "clusterId": "east",
     "retainedUntilMs": None,
@@ -227,14 +215,6 @@ FAMILIES: dict[str, tuple[str, int, list[dict[str, Any]], str, int, dict[str, An
         1,
         {"splits": [PAIMON_SPLIT | {"id": "id-1"}], "currentSnapshotId": 3},
     ),
-    "pulsar": (
-        pulsar.SPLITS,
-        2,
-        [PULSAR_SPLIT],
-        pulsar.ENUMERATOR,
-        3,
-        {"appendedPartitions": [PULSAR_SPLIT["partition"]]},
-    ),
 }
 NAMES = pytest.mark.parametrize("name", FAMILIES)
 
@@ -284,8 +264,6 @@ def test_the_state_of_the_enumerator_is_a_row(name: str) -> None:
         inner |= {"assignerStatus": "NEWLY_ADDED_ASSIGNING", "assignerStatusCode": 2}
     elif name == "kinesis":
         inner["lastSeenShardId"] = "shardId-9"
-    elif name == "pulsar":
-        inner["appendedPartitions"] = []
     elif name == "dynamic-kafka":
         inner["clusters"] = []
     else:
@@ -349,9 +327,8 @@ def test_new_shards_of_kinesis() -> None:
     assert [entry["split"] for entry in enumerator["knownSplits"]] == contents
 
 
-def test_positions_of_pulsar_and_offsets_in_files() -> None:
+def test_positions_in_splits() -> None:
     for name, change, expected in (
-        ("pulsar", {"ledger_id": 9, "entry_id": 1}, ("latestConsumedIdBytes", "080910011800 3000".replace(" ", ""))),
         ("iceberg", {"record_offset": 8}, ("recordOffset", 8)),
         ("dynamic-kafka", {"starting_offset": 8}, ("split", {**DYNAMIC_SPLIT["split"], "startingOffset": 8})),
         ("paimon", {"records_to_skip": 0}, ("recordsToSkip", 0)),
@@ -364,7 +341,7 @@ def test_positions_of_pulsar_and_offsets_in_files() -> None:
         assert enumerator == FAMILIES[name][5]
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in ("kinesis", "pulsar")])
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name != "kinesis"])
 def test_new_splits_are_refused(name: str) -> None:
     base = state(name)
     rows = rows_of(base)
@@ -398,59 +375,6 @@ def test_the_kinesis_consumer_of_older_versions() -> None:
     contents, _ = decoded("kinesis", written_source([row | {"stream_arn": "arn:orders"}], None, "kinesis"))
     assert contents[0] | {"startingHashKey": "0"} == contents[0]
     assert (contents[0]["streamArn"], contents[0]["startingMarker"]) == ("arn:orders", {"sequenceNumber": "4960"})
-
-
-PULSAR_RANGE = (  # as ``ObjectOutputStream`` writes an Externalizable: its class, and two ints in a block
-    b"\xac\xed\0\5sr\0\x47org.apache.flink.streaming.connectors.pulsar.internal.SerializableRange"
-    + bytes.fromhex("0123456789abcdef 0c0000 7870 7708 00000005 00000009 78".replace(" ", ""))
-)
-
-
-def pulsar_element(topic: str, span: bytes, subscription: str, message: str) -> bytearray:
-    """Return an element as ``TopicSubscriptionSerializer`` and ``MessageIdSerializer`` write it."""
-    data = Data().sized(topic.encode()).sized(span).sized(subscription.encode()).sized(bytes.fromhex(message))
-    return bytearray(data.data)
-
-
-def test_the_pulsar_consumer_of_older_versions() -> None:
-    elements = [
-        pulsar_element("persistent://a/b/c-partition-3", PULSAR_RANGE, "sub", "08071008180320043005"),
-        pulsar_element("persistent://a/b/größe", bytes.fromhex("aced000570"), "", "08ffffffffffffffffff0110ffffffffffffffffff01"),
-        pulsar_element("t", PULSAR_RANGE, "s", "08011002280a3005"),
-    ]
-    element = TupleSerializer([TopicSubscriptionSerializer(), MessageIdSerializer()])
-    assert [element.serialize(element.deserialize(bytes(data))) for data in elements] == [*map(bytes, elements)]
-    columns = [element.to_column(element.deserialize(bytes(data)), DecodeOptions()) for data in elements]
-    assert columns[0]["f0"] == {
-        "topic": "persistent://a/b/c-partition-3",
-        "range": {"start": 5, "end": 9, "serial_version_uid": 0x0123456789ABCDEF},
-        "subscription_name": "sub",
-    }
-    numbers = {"ledger_id": 7, "entry_id": 8, "partition": 3, "batch_index": 4, "batch_size": 5, "other": None}
-    assert columns[0]["f1"] == numbers
-    assert (columns[1]["f0"]["range"], columns[1]["f1"]["ledger_id"], columns[2]["f1"]["other"]) == (None, -1, b"\x28\x0a\x30\5")
-    found = rows_of_operator(files.operator(list_state("topic-offset-states", element, elements, mode=1)))
-    names = ("topic", "partition", "ranges", "ledger_id", "entry_id")
-    assert [tuple(row[n] for n in names) for row in found] == [
-        ("persistent://a/b/c", 3, '[{"start": 5, "end": 9}]', 7, 8),
-        ("persistent://a/b/größe", -1, '[{"start": 0, "end": 65535}]', -1, -1),
-        ("t", -1, '[{"start": 5, "end": 9}]', 1, 2),
-    ]
-    contents, enumerator = decoded("pulsar", written_source(found[:1], None, "pulsar"))
-    assert contents == [
-        {
-            "partition": {"topic": "persistent://a/b/c", "partitionId": 3, "ranges": [{"start": 5, "end": 9}]},
-            "stopCursor": PULSAR_SPLIT["stopCursor"],
-            "latestConsumedId": {"ledgerId": 7, "entryId": 8, "partition": 3, "batchIndex": -1, "batchSize": 0},
-            "latestConsumedIdBytes": "0807100818033000",
-            "uncommittedTransactionId": None,
-        }
-    ]
-    assert enumerator == {"appendedPartitions": [contents[0]["partition"]]}
-    with pytest.raises(InvalidRowError, match="a split of Pulsar needs 'topic'"):
-        written_source([{"subtask": 0, "partition": 3}], None, "pulsar")
-    with pytest.raises(InvalidRowError, match="needs a reader: the enumerator of Pulsar does not hold splits; set 'subtask'"):
-        written_source([{"subtask": None, "topic": "t"}], None, "pulsar")
 
 
 ORACLE_FACTORY = "org.apache.flink.cdc.connectors.oracle.source.meta.offset.RedoLogOffsetFactory"

@@ -16,6 +16,7 @@ from state_processor import plugins, serializers
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.table.python_values import PythonDecimalSerializer
+from tests.plugins import modules_of_plugins
 
 _MIGRATION = "reads values that a migration converts in Python anyway"
 _RECORDS = "a job rarely has many of them"
@@ -29,12 +30,10 @@ READ_IN_PYTHON = {
     "UndescribedClassesCodec": "finds the end of a value whose class nothing describes",
     **dict.fromkeys(("ConvertedCodec", "ObservedCodec"), _MIGRATION),
     **dict.fromkeys(("PendingCodec", "EvolvedAvroCodec"), _MIGRATION),
-    **dict.fromkeys(("NullValueArraySerializer", "StringValueArraySerializer"), "Gelly's arrays are compressed"),
     "PythonDecimalSerializer": _RECORDS,
     **dict.fromkeys(("VariableIntegerSerializer", "HadoopTextSerializer", "MapWritableSerializer"), _HADOOP),
     **dict.fromkeys(("EmptySerializer", "FixedBytesSerializer"), _RECORDS),
-    **dict.fromkeys(("TopicSubscriptionSerializer", "MessageIdSerializer"), _RECORDS),
-    "ProtobufSerializer": "the package protobuf parses messages",
+    **{name: reason for module in modules_of_plugins("exceptions") for name, reason in module.READ_IN_PYTHON.items()},
 }
 WRITTEN_IN_PYTHON = {
     **READ_IN_PYTHON,
