@@ -19,6 +19,7 @@ GENERATED: Final = {
     "docs/conversions.md": "serializers.kernel.test_conversions",
     "docs/kernel-instructions.md": "serializers.kernel.test_opcodes",
     "docs/support.md": "support_matrix",
+    "docs/plugins/index.md": "plugin_index",
     "docs/llms.txt": "llms_page",
 }
 """The files, and the modules of ``tests`` whose function ``page`` returns their text."""

@@ -10,8 +10,9 @@ import runpy
 from pathlib import Path
 from typing import Final
 
-_DOCS: Final = Path(__file__).parents[1] / "docs"
-_NOTEBOOK_PAGES: Final = runpy.run_path(str(_DOCS / "notebook_pages.py"))
+DOCS: Final = Path(__file__).parents[1] / "docs"
+_PLUGIN_PAGES: Final = runpy.run_path(str(DOCS / "plugin_pages.py"))
+_NOTEBOOK_PAGES: Final = runpy.run_path(str(DOCS / "notebook_pages.py"))
 _GROUP: Final = re.compile(r"  - (?P<name>[^:]+):$")
 _PAGE: Final = re.compile(r"(?P<indent> +)- \"?(?P<name>.+?)\"?: (?P<path>\S+\.md)$")
 _SENTENCE: Final = re.compile(r".+?[.:](?=\s|$)", re.DOTALL)
@@ -26,22 +27,28 @@ _INTRODUCTION: Final = """\
 def page() -> str:
     """Return the text: a section for each group of the navigation."""
     lines = [_INTRODUCTION, "## Start", ""]
-    for line in (_DOCS.parent / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2].splitlines():
+    for line in (DOCS.parent / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2].splitlines():
         if group := _GROUP.match(line):
             lines += ["", f"## {group['name']}", ""]
         elif entry := _PAGE.match(line):
-            lines.append(f"- [{entry['name']}]({_address(entry['path'])}){_first_sentence(entry['path'])}")
+            lines.append(_line(entry["name"], entry["path"]))
+            if entry["path"] == "plugins/index.md":
+                lines += [_line(title, path) for title, path in _PLUGIN_PAGES["pages"]().items()]
     return "\n".join(lines) + "\n"
 
 
+def _line(title: str, path: str) -> str:
+    return f"- [{title}]({_address(path)}){first_sentence(path)}"
+
+
 def _address(path: str) -> str:
-    return "./" if path == "index.md" else path.removesuffix(".md") + "/"
+    return "./" if path == "index.md" else path.removesuffix("index.md").removesuffix(".md").rstrip("/") + "/"
 
 
-def _first_sentence(path: str) -> str:
+def first_sentence(path: str) -> str:
     """Return a colon and the first sentence of a page below its title, without links; nothing for pages of signatures alone."""
-    notebook = _DOCS.parent / Path(path).with_suffix(".ipynb")
-    page = _NOTEBOOK_PAGES["page"](notebook) if notebook.exists() else (_DOCS / path).read_text("utf-8")
+    notebook = DOCS.parent / Path(path).with_suffix(".ipynb")
+    page = _NOTEBOOK_PAGES["page"](notebook) if notebook.exists() else (DOCS / path).read_text("utf-8")
     text = re.sub(r"<!--.*?-->|<details.*?</details>|```.*?```", "", page, flags=re.DOTALL)
     paragraphs = [part.strip() for part in text.split("\n\n")]
     body = next((part for part in paragraphs if part and not part.startswith(("#", "|", "!", ":::"))), "")
