@@ -51,7 +51,7 @@ SNAPSHOTS = f"""\
 
 Other classes are read if you register them with `register_snapshot`. Your class declares the versions that it reads
 in `versions`, and a composite one also in `outer_versions`. Names begin with `{FLINK}`, those of flink-scala-api
-are complete. The versions of Stateful Functions and flink-scala-api follow their source.
+are complete. The versions of other libraries follow their source.
 
 The outer part of a composite snapshot precedes its nested snapshots and has its own version. Flink 1.7 wrote versions 1 and 2 of
 composite snapshots, where both versions are the same.

@@ -13,17 +13,16 @@ import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, timestamp_pb2
 
+from state_processor.errors import CorruptSnapshotError, InvalidRowError, OptionError, UnsupportedFormatError
 from state_processor.plugins.protobuf.messages import message_class
-from state_processor.plugins.protobuf.sized_messages import STATEFUN_SNAPSHOT
+from state_processor.plugins.protobuf.sized_messages import STATEFUN_SNAPSHOT, register_protobuf_serializer
 from state_processor.plugins.protobuf.statefun import MESSAGE_SNAPSHOT, REMOTE_VALUE_SNAPSHOT
 from state_processor.serializers import (
+    DataOutput,
     DecodeOptions,
     TypeSerializer,
     read_serializer_snapshot,
-    register_protobuf_serializer,
 )
-from state_processor.serializers.io import DataOutput
-from state_processor.support.errors import CorruptSnapshotError, InvalidRowError, OptionError, UnsupportedFormatError
 from tests.serializers.harness import check_payloads, check_snapshot
 
 PLAIN = DecodeOptions()
