@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 PREFIXES = (
     *("", "serializers/", "serializers/core/", "state_processor/", "state_processor/write/", "state_processor/applications/"),
-    *("backends/connectors/", "backends/formats/"),
+    *("backends/connectors/", "backends/formats/", "state_processor/applications/flink_sql/"),
     *(f"state_processor/plugins/{folder.name}/" for folder in ROOT.glob("state_processor/plugins/[!_]*")),
 )
 """Folders that a path may leave out where the text before it names them."""

@@ -25,7 +25,7 @@ OTHERS = {
 """Modules of others that a small read does not use."""
 
 OURS = (
-    *(".connectors", ".differences", ".backends.write", ".backends.analysis", ".backends.sql", ".catalog", ".key_lookup"),
+    *(".connectors", ".differences", ".backends.write", ".backends.analysis", ".applications", ".catalog", ".key_lookup"),
     *(
         ".kryo.serializer",
         ".serializers.avro",
@@ -84,6 +84,7 @@ def test_a_small_patch_does_not_import_the_compiler(options: dict[str, str], tmp
     source = FIXTURES / "2.3.0" / f"orders-rocksdb-{options['format']}" / "savepoint"
     modules = printed(PATCH.format(source=str(source), target=str(tmp_path / "patched"), options=options)).split()
     assert [name for name in modules if name in ("pyspark", "numba")] == []
+    assert [name for name in modules if name.startswith(("state_processor.applications", "state_processor.plugins"))] == []
 
 
 def test_the_package_alone_imports_nothing_else() -> None:

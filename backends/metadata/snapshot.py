@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
     from state_processor.backends.metadata.handles import StreamStateHandle
-    from state_processor.backends.sql.plan import CompiledPlan
+    from state_processor.backends.metadata.queries import QueryPlan
 
 
 _DEPTH: Final = 3
@@ -145,7 +145,7 @@ class Snapshot:
     metadata: CheckpointMetadata
     storage: Storage
     relocation: Relocation
-    query_plan: CompiledPlan | None = None
+    query_plan: QueryPlan | None = None
     time_zone: str = "UTC"
     digest: str = ""
     beginning: str = ""

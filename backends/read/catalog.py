@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from state_processor.backends.formats.opening import open_raw_timers
 from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.queries import kind_of_operator, operator_of_query
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
 from state_processor.backends.read.catalog_schemas import HANDLES_SCHEMA, OPERATORS_SCHEMA, STATES_SCHEMA
@@ -27,8 +28,6 @@ from state_processor.backends.read.stored_operator import (
     subtask_label,
     surveys,
 )
-from state_processor.backends.sql.kinds import kind_of
-from state_processor.backends.sql.naming import describe, plan_operator
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import is_python_state, shown_name
 from state_processor.backends.state.state_headers import KEPT, Same
@@ -70,8 +69,8 @@ def operator_kinds(snapshot: Snapshot) -> dict[str, str]:
     """Return the kinds of operators by their ids: from their names, or from one file of an operator without name and uid."""
     kinds: dict[str, str] = {}
     for operator in snapshot.metadata.operators:
-        plan = plan_operator(snapshot, operator)
-        kind = kind_of((), operator.name) if plan is None else plan.transformation
+        planned = operator_of_query(snapshot, operator)
+        kind = kind_of_operator((), operator.name) if planned is None else planned.transformation
         if kind is None and not (operator.uid or operator.name) and operator.state_size:
             kind = _kind_by_states(snapshot, operator)
         if kind is not None:
@@ -85,14 +84,14 @@ def _kind_by_states(snapshot: Snapshot, operator: OperatorState) -> str | None:
         ((variants, _),) = surveys(snapshot, [of_one_subtask(operator)])
     except StateProcessorError:
         return None
-    return kind_of(state for state, *_ in variants.values())
+    return kind_of_operator(state for state, *_ in variants.values())
 
 
 def _planned_name(snapshot: Snapshot, operator: OperatorState) -> Row:
-    plan = plan_operator(snapshot, operator)
-    if plan is None:
-        return {"operator_kind": kind_of((), operator.name)}
-    return {"operator_name": plan.label, "operator_kind": plan.transformation}
+    planned = operator_of_query(snapshot, operator)
+    if planned is None:
+        return {"operator_kind": kind_of_operator((), operator.name)}
+    return {"operator_name": planned.label, "operator_kind": planned.transformation}
 
 
 def _table(content: list[Row] | dict[str, list[Any]], schema: pa.Schema, snapshot: Snapshot) -> pa.Table:
@@ -156,14 +155,14 @@ def _state_rows(stored: StoredOperator, cells_by_state: _KnownCells, undescribed
     variants, unread = stored.survey()
     first_variants = {name: states_[0] for name, states_ in variants.items()}
     keyed = sum(state.is_keyed for state in first_variants.values())
-    plan = plan_operator(snapshot, operator)
-    kind = kind_of(first_variants.values(), operator.name) if plan is None else plan.transformation
+    planned = operator_of_query(snapshot, operator)
+    kind = kind_of_operator(first_variants.values(), operator.name) if planned is None else planned.transformation
     identity = {"operator_uid": operator.uid, "operator_uid_hash": operator.operator_id, "operator_kind": kind}
     for name, state in first_variants.items():
         cells, without_fields = _cells(stored, variants[name], cells_by_state)
         undescribed |= without_fields
         size = _keyed_size(operator) if state.is_keyed and keyed == 1 else _operator_state_size(operator, state)
-        yield identity | cells | {"size_in_bytes": size, "description": None if plan is None else describe(plan, state)}
+        yield identity | cells | {"size_in_bytes": size, "description": None if planned is None else planned.description(state)}
     for unread_state in unread:
         name_of_state = unread_state.name and shown_name(unread_state.name)
         cells = {

@@ -1,13 +1,14 @@
 """Applications: what stands on the reader and the writer, and does not take part in reading or writing a snapshot.
 
 The core imports none of them; a public name, and a command in ``commands``, loads its application when it is first used.
-``serving`` and ``erasing`` stand on ``sql``, ``explain`` on ``jobs``, ``mcp`` on ``serving``, and no other application on
-another.
+Reading and writing ask ``flink_sql`` by two interfaces, which load it when a plan or an operator of a query is there.
+``serving`` and ``erasing`` stand on ``sql``, ``explain`` on ``jobs``, ``jobs`` on ``flink_sql``, ``mcp`` on ``serving``, and no
+other application on another.
 
 ``erasing`` erases texts, keys and rows, with a proof. ``explain`` explains failed restores. ``fleet`` is the table of all jobs
-below directories. ``history`` has the sizes of states over time. ``jobs`` describes the state of jobs, and checks a snapshot
-against a job. ``lake`` keeps tables of Delta, Iceberg and Parquet that follow the checkpoints of a job. ``mcp`` has tools for
-assistants. ``point_in_time`` has rows of the past. ``report`` is the page about a snapshot. ``retention`` removes snapshots and
-files that nobody needs. ``serving`` is the server of HTTP and Arrow Flight. ``sql`` is a snapshot as views.
-``structured_streaming`` has the state of queries of Spark.
+below directories. ``flink_sql`` has the states of queries of Flink SQL, by their compiled plans. ``history`` has the sizes of
+states over time. ``jobs`` describes the state of jobs, and checks a snapshot against a job. ``lake`` keeps tables of Delta,
+Iceberg and Parquet that follow the checkpoints of a job. ``mcp`` has tools for assistants. ``point_in_time`` has rows of the
+past. ``report`` is the page about a snapshot. ``retention`` removes snapshots and files that nobody needs. ``serving`` is the
+server of HTTP and Arrow Flight. ``sql`` is a snapshot as views. ``structured_streaming`` has the state of queries of Spark.
 """

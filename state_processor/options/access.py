@@ -20,7 +20,6 @@ from state_processor.support.redaction import redacted_repr
 if TYPE_CHECKING:
     from state_processor.backends.files.storage import Storage
     from state_processor.backends.metadata.snapshot import Snapshot
-    from state_processor.backends.sql.plan import CompiledPlan
 
 _LOG: Final = getLogger("state_processor")
 
@@ -129,9 +128,9 @@ class SnapshotAccess:
         if self.threads is not None:
             snapshot = replace(snapshot, threads=self.threads)
         if self.plan is not None:
-            from state_processor.backends.read.query_operators import with_query
+            from state_processor.backends.metadata.queries import query_descriptions
 
-            snapshot = with_query(snapshot, read_plan(self.plan, storage))
+            snapshot = query_descriptions().with_plan(snapshot, text_of_plan(self.plan, storage))
         if self.uids is None:
             return snapshot
         return _named(snapshot, read_uids(self.uids, storage) if isinstance(self.uids, str) else self.uids)
@@ -175,13 +174,6 @@ def read_uids(path: str, storage: Storage) -> tuple[str, ...]:
     if not uids:
         raise OptionError(f"{spelled('uids', path)}: expected a uid on each line, found no uid")
     return uids
-
-
-def read_plan(plan: str, storage: Storage) -> CompiledPlan:
-    """Return a compiled plan from its text, or from the file that has it."""
-    from state_processor.backends.sql.plan import CompiledPlan
-
-    return CompiledPlan.parse(text_of_plan(plan, storage))
 
 
 def text_of_plan(plan: str, storage: Storage) -> str:

@@ -18,10 +18,10 @@ from state_processor.backends.files.ordered_threads import read_all
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read import catalog
+from state_processor.backends.read.field_names import state_names
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.schema_text import with_note
 from state_processor.backends.read.stored_operator import StoredOperator, surveys
-from state_processor.backends.sql.naming import state_names
 from state_processor.backends.state.column_types import with_names
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import check_known, shown_name, stored_name

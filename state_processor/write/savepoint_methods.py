@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import replace
-from os import PathLike
-from typing import Any, Self
+from collections.abc import Collection
+from typing import Self
 
-from state_processor.backends.sql.bootstrap import History, JoinedRows, KeptRow
-from state_processor.backends.sql.nodes import PlanOperator
-from state_processor.backends.sql.operators.registry import history_of
-from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.backends.state.descriptions import OPERATOR_LIST, UNION_LIST
 from state_processor.backends.write.entry_encoder import VALUE
-from state_processor.options.access import read_plan
-from state_processor.options.values import PLAN
-from state_processor.read.scans import StateRequest
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.support.errors import OptionError
-from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import Uid
-from state_processor.write.migration.query_migration import OPTIONS, MigratedState, QueryMigration, migrated_entries
 from state_processor.write.operator_state_changes import add_broadcast_state, add_list_state, set_sink_state, set_source_splits
-from state_processor.write.plan import keyed_changes
 from state_processor.write.plan.reports import QueryMigrationReport
-from state_processor.write.rows.query_rows import QueryRows
-from state_processor.write.rows.query_states import NewState, check_inputs, joined, new_states, uses_rows_again
-from state_processor.write.rows.row_columns import NAMES, naming
-from state_processor.write.rows.row_protocol import GivenRows, Rows
+from state_processor.write.query_writing import GivenPlan, query_writer
+from state_processor.write.rows.row_columns import NAMES
+from state_processor.write.rows.row_protocol import GivenRows
 from state_processor.write.state_writer import StateWriter
-
-GivenPlan = str | PathLike[str] | Mapping[str, Any]
-"""The file of a plan, its text, or the JSON."""
 
 
 class SavepointMethods(StateWriter):
@@ -196,37 +179,8 @@ class SavepointMethods(StateWriter):
         InvalidRowError
             If the rows do not have the columns and types of the input.
         """
-        planned = self._operator(self._plan(plan), operator)
-        history = history_of(planned)
-        key = RowDataSerializer((history.left if isinstance(history, JoinedRows) else history).rows.key_type)
-        with self._build.change(planned.uid, parallelism=parallelism) as draft:
-            check_inputs(history, planned.label, df, left, right)
-            for state in self._states_of(history, df, left, right):
-                keyed_changes.add_entries(draft, state.name, state.spec, state.rows, key)
+        query_writer(self._build, self._engine).bootstrap(plan, operator, df, left, right, parallelism)
         return self
-
-    def _states_of(
-        self, history: History, df: GivenRows | None, left: GivenRows | None, right: GivenRows | None
-    ) -> tuple[NewState, ...]:
-        """Return the states of an operator, and their entries, for rows that have come to its inputs."""
-        again = uses_rows_again(history)
-        if isinstance(history, JoinedRows):
-            assert left is not None
-            assert right is not None
-            with naming("left rows"):
-                left_rows = QueryRows.of(self._engine.rows(left), history.left.rows)
-            with naming("right rows"):
-                right_rows = QueryRows.of(self._engine.rows(right), history.right.rows)
-            return joined(history, left_rows.once(), right_rows.once()) if again else joined(history, left_rows, right_rows)
-        assert df is not None
-        rows = QueryRows.of(self._engine.rows(df), history.rows, history.time if isinstance(history, KeptRow) else None)
-        return new_states(history, rows.once() if again else rows)
-
-    def _operator(self, plan: CompiledPlan, name: str) -> PlanOperator:
-        """Return an operator with the uid that it has in the source savepoint, or else the one that Flink gives it by default."""
-        operators = plan.named(name)
-        recorded = {draft.identifier.uid_hash for draft in self._build.drafts}
-        return next((o for o in operators if o.uid_hash in recorded), operators[0])
 
     def migrate_query(
         self,
@@ -268,39 +222,8 @@ class SavepointMethods(StateWriter):
         OptionError
             If the savepoint was not written by the query of the old plan, or state was changed before.
         """
-        migration = self._migration(old_plan, new_plan, drop)
-        migration.check()
-        with self._build.all_or_nothing():
-            written = {(state.operator, state.new.name) for state in migration.states}
-            unread = {(state.operator, state.old.name) for state in migration.states if state.leaves_out_old}
-            for operator, name in sorted((unread | set(migration.dropped)) - written, key=str):
-                with self._build.change(operator, existing=True) as draft:
-                    draft.remove(name)
-            for operator, key in migration.retyped_keys:
-                with self._build.change(operator, existing=True) as draft:
-                    draft.changes.retyped_key = key
-            for state in migration.states:
-                with self._build.change(state.operator, existing=True) as draft:
-                    keyed_changes.replace_state(draft, state.new, self._migrated_rows(state))
-            for operator in migration.left_out:
-                self._build.remove_operator(operator)
-            self._build.rename_operators(migration.renamed)
-        self._query_migration = migration.report
+        self._query_migration = query_writer(self._build, self._engine).migrate(old_plan, new_plan, drop)
         return self
-
-    def _recorded(self, operator: OperatorIdentifier) -> OperatorIdentifier:
-        """Return the identifier of an operator in ``_metadata``: it differs for a query that was submitted as text."""
-        recorded = {} if self._build.snapshot is None else self._build.snapshot.recorded_ids
-        uid_hash = recorded.get(operator.uid_hash)
-        return operator if uid_hash is None else OperatorIdentifier.for_uid_hash(uid_hash)
-
-    def _migrated_rows(self, state: MigratedState) -> Rows:
-        """Return the entries of a state of the source savepoint, converted for another query."""
-        access = replace(self._build.access, plan=None)  # it names other fields than the state
-        options = {"metadata": state.old.has_ttl, "nanos": OPTIONS.nanos, "row_kind": OPTIONS.row_kind}
-        request = StateRequest(self._recorded(state.operator), state.old.name, options=options)
-        rows = self._engine.read(self._build.open_source(access), access, request)
-        return migrated_entries(state, rows)
 
     def check_query_migration(
         self, old_plan: GivenPlan, new_plan: GivenPlan, *, drop: Collection[str] = ()
@@ -319,7 +242,7 @@ class SavepointMethods(StateWriter):
         OptionError
             If the savepoint was not written by the query of the old plan.
         """
-        return self._migration(old_plan, new_plan, drop).report
+        return query_writer(self._build, self._engine).check_migration(old_plan, new_plan, drop)
 
     def query_migration_report(self) -> QueryMigrationReport:
         """Return the outcome of :meth:`migrate_query` for each state: unchanged, converted, new or left out, and what changes.
@@ -332,17 +255,3 @@ class SavepointMethods(StateWriter):
         if self._query_migration is None:
             raise OptionError("no query was migrated; call migrate_query first")
         return self._query_migration
-
-    def _migration(self, old_plan: GivenPlan, new_plan: GivenPlan, drop: Collection[str]) -> QueryMigration:
-        if self._build.snapshot is None:
-            raise OptionError("this savepoint does not start from another, whose state could be migrated")
-        old, new = self._plan(old_plan), self._plan(new_plan)
-        return QueryMigration(self._build.drafts, old, new, drop)
-
-    def _plan(self, plan: GivenPlan) -> CompiledPlan:
-        """Return a compiled plan."""
-        text: str = PLAN.of_argument("plan", plan)  # its path, or its content
-        access = self._build.access
-        if not text.lstrip().startswith("{"):
-            access = self._engine.access_to(text, access)
-        return read_plan(text, access.storage())

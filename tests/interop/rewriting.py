@@ -13,21 +13,21 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from state_processor.applications.flink_sql.plan import CompiledPlan
+from state_processor.applications.flink_sql.query_operators import with_query
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats.key_group_file import CanonicalSource
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.metadata.handles import OperatorStreamStateHandle
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.field_names import state_names
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.keyed_splits import keyed_handles
 from state_processor.backends.read.operator_state import raw_elements
-from state_processor.backends.read.query_operators import with_query
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import StoredOperator, Survey, operator_header, survey
-from state_processor.backends.sql.naming import state_names
-from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.backends.state.column_types import with_names
 from state_processor.backends.state.descriptions import BROADCAST, StateDescription
 from state_processor.backends.state.hash_inference import learn_hash_rule

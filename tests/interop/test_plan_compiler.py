@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import state_processor as sp
-from state_processor.backends.sql.plan import CompiledPlan
+from state_processor.applications.flink_sql.plan import CompiledPlan
 from state_processor.support.errors import OptionError
 from tests.interop import flink_jars, sql_queries
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
-from state_processor.backends.sql.bootstrap import Input, JoinedRows
-from state_processor.backends.sql.operators.registry import history_of
-from state_processor.backends.sql.plan import CompiledPlan
+from state_processor.applications.flink_sql.bootstrap import Input, JoinedRows
+from state_processor.applications.flink_sql.operators.registry import history_of
+from state_processor.applications.flink_sql.plan import CompiledPlan
 from tests.interop import flink, sql_queries
 
 if TYPE_CHECKING:

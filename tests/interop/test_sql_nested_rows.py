@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import functions as f
 
 import state_processor as sp
-from state_processor.backends.sql.bootstrap import Input, JoinedRows
-from state_processor.backends.sql.operators.registry import history_of
-from state_processor.backends.sql.plan import CompiledPlan
+from state_processor.applications.flink_sql.bootstrap import Input, JoinedRows
+from state_processor.applications.flink_sql.operators.registry import history_of
+from state_processor.applications.flink_sql.plan import CompiledPlan
 from tests.interop import sql_queries
 from tests.interop.test_sql_bootstrap import CITIES, EVENTS, HISTORY, LATER, entries, frame, tables
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
-from state_processor.backends.sql.plan import CompiledPlan
+from state_processor.applications.flink_sql.plan import CompiledPlan
 from state_processor.backends.write.assembly import metadata_version
 from state_processor.backends.write.keyed_formats import HeapFormat, StoreFormat
 from tests.archives import unpacked

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
+from state_processor.applications.flink_sql.plan import CompiledPlan
+from state_processor.applications.flink_sql.query_operators import match_query
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.query_operators import match_query
-from state_processor.backends.sql.plan import CompiledPlan
 from tests.archives import unpacked
 from tests.interop import selection, sql_queries
 from tests.interop.sql_queries import QUERIES

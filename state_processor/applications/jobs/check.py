@@ -9,6 +9,7 @@ from os import PathLike, fspath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Unpack
 
+from state_processor.applications.flink_sql.plan import CompiledPlan
 from state_processor.applications.jobs.contents import NO_CONTENTS, Contents, SnapshotValues, snapshot_verdicts
 from state_processor.applications.jobs.identity import (
     connector_of,
@@ -28,7 +29,6 @@ from state_processor.applications.jobs.rules import RestoringJob, state_verdict,
 from state_processor.applications.jobs.signature import NAMESPACE, JobSignature, OperatorSignature, StateSignature
 from state_processor.applications.jobs.undescribed import class_names, combined_states
 from state_processor.applications.jobs.verdicts import SNAPSHOT, Cause, JobReport, OperatorVerdict, Outcome, StateVerdict
-from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.backends.state.key_groups import default_max_parallelism
 from state_processor.backends.write.assembly import release_for
 from state_processor.backends.write.keyed_formats import BackendName
@@ -203,7 +203,7 @@ def _query_operators(
 
     build = SavepointBuild.from_existing(path, None, access)
     assert build.snapshot is not None
-    assert build.snapshot.query_plan is not None
+    assert isinstance(build.snapshot.query_plan, CompiledPlan)
     return query_operators(build, {o.uid_hash: o for o in old.operators}, build.snapshot.query_plan, new_plan)
 
 

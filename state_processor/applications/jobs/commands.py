@@ -32,7 +32,7 @@ from state_processor.commands.new_files import write_text
 from state_processor.commands.printing import print_json
 from state_processor.commands.rewriting import rewriting
 from state_processor.commands.terminal import say
-from state_processor.options.access import SnapshotAccess, read_plan
+from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_values
 from state_processor.serializers.json_text import parse_json
 from state_processor.support.errors import MissingFileError, NotFoundError, OptionError
@@ -238,7 +238,8 @@ def _compile_plan(options: argparse.Namespace) -> None:
     python=("SavepointWriter.check_query_migration",),
 )
 def _check_query(options: argparse.Namespace) -> bool:
-    from state_processor.write.migration.query_migration import QueryMigration
+    from state_processor.applications.flink_sql.plan import read_plan
+    from state_processor.applications.flink_sql.query_migration import QueryMigration
 
     access = SnapshotAccess.of(**flag_values(options))
     old, new = (read_plan(plan, access.storage()) for plan in (options.old, options.new))

@@ -10,6 +10,8 @@ from itertools import islice, permutations
 from os import PathLike
 from typing import Any, Final, Unpack
 
+from state_processor.applications.flink_sql.plan import CompiledPlan
+from state_processor.applications.flink_sql.query_operators import QueryMatch, match_query
 from state_processor.applications.jobs.identity import (
     evidence,
     has_own_name,
@@ -23,8 +25,6 @@ from state_processor.applications.jobs.job_graph import FORWARD, GraphInput, Gra
 from state_processor.applications.jobs.opening import described, signature_of
 from state_processor.applications.jobs.signature import JobSignature, OperatorSignature
 from state_processor.backends.metadata.operator_id import HashedNode, graph_hashes
-from state_processor.backends.read.query_operators import QueryMatch, match_query
-from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.display.html_tables import html_table
 from state_processor.display.text_tables import render_records
 from state_processor.options.access import SnapshotAccess

@@ -6,6 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from os import PathLike
 from typing import Any, Final, Unpack
 
+from state_processor.applications.flink_sql.nodes import PlanOperator
+from state_processor.applications.flink_sql.operators.registry import has_state
+from state_processor.applications.flink_sql.plan import CompiledPlan
 from state_processor.applications.jobs.job_graph import JobGraph, graph_of
 from state_processor.applications.jobs.signature import UNKNOWN_WRITER, VALUE, JobSignature, OperatorSignature, StateSignature
 from state_processor.applications.jobs.signature_file import parse_signature
@@ -19,9 +22,6 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.read.keyed_splits import managed_handles
 from state_processor.backends.read.stored_operator import Survey, subtask_label, surveys
-from state_processor.backends.sql.nodes import PlanOperator
-from state_processor.backends.sql.operators.registry import has_state
-from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import shown_name

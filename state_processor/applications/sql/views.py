@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from state_processor.backends.metadata.queries import operator_of_query
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.catalog import TABLES
 from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.backends.read.stored_operator import StoredOperator, Survey, surveys
-from state_processor.backends.sql.naming import plan_operator
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.python_states import shown_name
 from state_processor.read.scans import StateRequest, StateScan
@@ -83,7 +83,7 @@ def views_of(snapshot: Snapshot, options: Mapping[str, Any]) -> list[View]:
     for operator, surveyed in zip(operators, surveys(snapshot, operators), strict=True):
         if surveyed[0] or surveyed[1]:
             opened = _Opener(StoredOperator(snapshot, operator, surveyed), options)
-            planned = plan_operator(snapshot, operator)
+            planned = operator_of_query(snapshot, operator)
             for name in dict.fromkeys((operator.label, operator.label if planned is None else planned.label)):
                 views += _views_of_operator(surveyed, opened, free_name(name, schemas), partial(free_name, name, names))
     return views

@@ -1,1 +1,1 @@
-"""Migration of state: ``migration_decisions`` for Flink 2.x, ``query_migration`` for another query."""
+"""Migration of state: ``migration_decisions`` for Flink 2.x."""

@@ -12,9 +12,9 @@ from state_processor.backends.formats.operator_file import operator_header
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.field_names import state_names
 from state_processor.backends.read.keyed_splits import KeyedHandle, keyed_handles, managed_handles
 from state_processor.backends.read.stored_operator import StoredOperator, operator_label, subtask_label
-from state_processor.backends.sql.naming import state_names
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.column_types import with_names
 from state_processor.backends.state.descriptions import (

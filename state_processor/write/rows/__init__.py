@@ -2,5 +2,4 @@
 
 - ``row_protocol``: the operations of an engine; ``row_operations``: functions of their tables; ``arrow_keys``: equal keys
 - ``row_columns``: the columns and types of rows; ``arrow_rows``: rows without Spark
-- ``query_rows``, ``query_states``: rows for the states of queries
 """

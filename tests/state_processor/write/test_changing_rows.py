@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
+from tests.state_processor.applications.flink_sql.test_query_bootstrap import QUERIES, bootstrap, entries, query
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
-from tests.state_processor.write.test_query_bootstrap import QUERIES, bootstrap, entries, query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
