@@ -191,18 +191,22 @@ def check_spans(data, end, key_group, prefix, spans, result):  # type: ignore[no
     result[COUNT] = count
 
 
-@entry_point(read(uint8), allocates=True)
-def entry_spans(data):  # type: ignore[no-untyped-def]
-    """Return a row for each framed entry: start and end of its key including the key group, start and end of its value."""
+@entry_point(read(uint8))
+def count_entries(data):  # type: ignore[no-untyped-def]
+    """Return the number of framed entries."""
     count = 0
     pos = 0
     while pos < len(data):
         pos += 4 + load_be_i32(data, pos)
         pos += 4 + load_be_i32(data, pos)
         count += 1
-    spans = np.empty((count, 4), np.int64)
+    return count
+
+
+@entry_point(read(uint8), written(int64, 2))
+def _find_entries(data, spans):  # type: ignore[no-untyped-def]
     pos = 0
-    for i in range(count):
+    for i in range(len(spans)):
         begin = pos + 4
         end = begin + load_be_i32(data, pos)
         pos = end + 4 + load_be_i32(data, end)
@@ -210,6 +214,12 @@ def entry_spans(data):  # type: ignore[no-untyped-def]
         spans[i, 1] = end
         spans[i, 2] = end + 4
         spans[i, 3] = pos
+
+
+def entry_spans(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """Return a row for each framed entry: start and end of its key including the key group, start and end of its value."""
+    spans = np.empty((count_entries(data), 4), dtype=np.int64)
+    _find_entries(data, spans)
     return spans
 
 
@@ -252,13 +262,8 @@ def group_entries(data, entries, groups, spans, out):  # type: ignore[no-untyped
         store_i64(out, target + size - 8, load_i64(data, source + size - 8))
 
 
-@entry_point(partly_read(uint8), read(int64, 2), read(int64), read(int32), int64, written(uint8), allocates=True)
-def frame_entries(data, entries, order, groups, prefix, out):  # type: ignore[no-untyped-def]
-    """Frame raw entries (rows of key start, key end, value start, value end) into ``out``.
-
-    Returns the start of each entry in ``out``, and the end of the last entry.
-    """
-    starts = np.empty(len(order) + 1, np.int64)
+@entry_point(partly_read(uint8), read(int64, 2), read(int64), read(int32), int64, written(uint8), written(int64))
+def _frame_entries(data, entries, order, groups, prefix, out, starts):  # type: ignore[no-untyped-def]
     pos = 0
     for i in range(len(order)):
         e = order[i]
@@ -283,6 +288,22 @@ def frame_entries(data, entries, order, groups, prefix, out):  # type: ignore[no
             out[pos + j] = data[value + j]
         pos += size
     starts[len(order)] = pos
+
+
+def frame_entries(
+    data: npt.NDArray[np.uint8],
+    entries: npt.NDArray[np.int64],
+    order: npt.NDArray[np.int64],
+    groups: npt.NDArray[np.int32],
+    prefix: int,
+    out: npt.NDArray[np.uint8],
+) -> npt.NDArray[np.int64]:
+    """Frame raw entries (rows of key start, key end, value start, value end) into ``out``.
+
+    Returns the start of each entry in ``out``, and the end of the last entry.
+    """
+    starts = np.empty(len(order) + 1, dtype=np.int64)
+    _frame_entries(data, entries, order, groups, prefix, out, starts)
     return starts
 
 

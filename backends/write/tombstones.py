@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.formats.entry_framing import entry_spans, fingerprint, insert, with_room
+from state_processor.backends.formats.entry_framing import count_entries, entry_spans, fingerprint, insert, with_room
 from state_processor.backends.state.descriptions import (
     MAP,
     KeyedDescription,
@@ -195,7 +195,7 @@ class Tombstones:
         """Return which entries have marked keys."""
         assert self._place is not None
         lengths = np.array(sorted(self._lengths), dtype=np.int64)
-        matched = np.zeros(_count_entries(entries), dtype=np.uint8)
+        matched = np.zeros(count_entries(entries), dtype=np.uint8)
         met = self._met.with_room(self._marked.used - self._met.used)
         self._met.used += int(_match(entries, self._skips[self._place[1]], lengths, self._marked.table, met, matched))
         return matched
@@ -252,18 +252,6 @@ def _contains(seen, first, second):  # type: ignore[no-untyped-def]
             return True
         slot = (slot + 1) & mask
     return False
-
-
-@entry_point(read(uint8))
-def _count_entries(data):  # type: ignore[no-untyped-def]
-    """Return the number of framed entries."""
-    count = 0
-    pos = 0
-    while pos < len(data):
-        pos += 4 + load_be_i32(data, pos)
-        pos += 4 + load_be_i32(data, pos)
-        count += 1
-    return count
 
 
 @entry_point(partly_read(uint8), int64, read(int64), read(uint64, 2), written(uint64, 2), written(uint8))

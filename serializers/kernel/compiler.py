@@ -23,6 +23,7 @@ from state_processor.serializers.kernel.compiling.cache import (
     module_stamp,
     writable_folder,
 )
+from state_processor.serializers.kernel.compiling.machine_code import Calls, MachineCode, lock
 from state_processor.serializers.kernel.interpreter import in_python, interpret, interpreter
 from state_processor.serializers.kernel.signatures import ArgumentType
 from state_processor.support.locks import cached_property
@@ -45,32 +46,21 @@ __all__ = [
 
 Function = Callable[..., Any]
 
-_OPTIONS: Final = {"nopython": True, "nogil": True, "boundscheck": None, "error_model": "numpy", "no_cfunc_wrapper": True}
+_OPTIONS: Final = {"nopython": True, "nogil": True, "boundscheck": None, "error_model": "numpy", "no_cpython_wrapper": True}
 
 
 class Kernel:
     """A function that Numba compiles when Python, or a kernel that calls it, needs it. Numba is not imported before.
 
     ``allocates``: it makes arrays. ``is_part``: it is compiled as a part of the kernels that call it, with ``inlined`` in place
-    of the call. ``from_python``: Python calls its compiled form.
+    of the call.
     """
 
-    def __init__(
-        self,
-        function: Function,
-        *,
-        allocates: bool = False,
-        is_part: bool = False,
-        inlined: bool = False,
-        from_python: bool = False,
-    ) -> None:
+    def __init__(self, function: Function, *, allocates: bool = False, is_part: bool = False, inlined: bool = False) -> None:
         wrapper: Any = self
         update_wrapper(wrapper, function)
         self.py_func = function
-        self.options = {**_OPTIONS, "_nrt": allocates}
-        if not from_python:
-            self.options |= {"no_cpython_wrapper": True, "forceinline": inlined}
-        self.is_part = is_part
+        self.options = {**_OPTIONS, "_nrt": allocates, "forceinline": inlined, "no_cfunc_wrapper": is_part}
         self.made: Any = None
         """Its Numba form, if it was already needed."""
 
@@ -81,7 +71,7 @@ class Kernel:
     @cached_property
     def kernel_stamp(self) -> str:
         """Digest of all that is compiled into the function. Interpreted kernels need none."""
-        return content_stamp(self.py_func, repr((self.options, self.is_part)))
+        return content_stamp(self.py_func, repr(self.options))
 
     @cached_property
     def in_python(self) -> Function:
@@ -155,23 +145,47 @@ def allocating_kernel(function: Function) -> Any:
 class DeclaredKernel:
     """A function that is compiled once, for arguments of declared types, when it is first needed."""
 
+    _from_python = False
+    is_new = False
+    """Whether this process compiled the function. Otherwise the function was loaded, or not needed yet."""
+
     def __init__(self, arguments: tuple[ArgumentType, ...], function: Kernel) -> None:
         wrapper: Any = self
         update_wrapper(wrapper, function.py_func)
         self._arguments = arguments
         self._function = function
 
-    @property
-    def stats(self) -> Any:
-        """Numba's counts of cache hits and misses."""
-        return self._function.dispatcher.stats
+    @cached_property
+    def _code(self) -> MachineCode:
+        return MachineCode(
+            self._function.py_func, self._function.kernel_stamp, self._arguments, self._object_code, _provide_memory
+        )
+
+    @cached_property
+    def address(self) -> int:
+        """The address of the function, compiled by this process or loaded from the cache."""
+        with lock:
+            loaded = vars(self).get("address")  # by another thread
+            if loaded is None:
+                loaded, self.is_new = self._code.address()
+                vars(self)["address"] = loaded
+            return loaded  # type: ignore[no-any-return]
 
     def compile(self) -> None:
         """Compile the function, unless this process or the cache has its code."""
-        self._function.dispatcher.compile_once(self._types())
+        _ = self.address
 
-    def _types(self) -> tuple[Any, ...]:
-        return tuple(argument.numba_type() for argument in self._arguments)
+    def _object_code(self, symbol: str) -> bytes:
+        from state_processor.serializers.kernel.compiling.dispatchers import object_code
+
+        types = [argument.numba_type() for argument in self._arguments]
+        return object_code(self._function, types, symbol, from_python=self._from_python)
+
+
+def _provide_memory() -> None:
+    from state_processor.serializers.kernel.compiling.dispatchers import provide_memory
+
+    provide_memory()
 
 
 class TwoForms:
@@ -195,30 +209,26 @@ class TwoForms:
 class EntryPoint(DeclaredKernel):
     """A kernel that Python calls; arrays that are only read may be writable, other differences are a ``TypeError``."""
 
-    _compiled: Any = None
-    """Numba's form of the function, once it will compile no other variant."""
+    _from_python = True
+
+    @cached_property
+    def _compiled(self) -> Calls:
+        """The compiled function."""
+        interpreter.stop()
+        return Calls(self.address, self._arguments)
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the function: interpreted as long as a process has little work for kernels, then compiled."""
         if interpreter.takes(self._arguments, arguments):
             converted = [a.interpreted() if isinstance(a, TwoForms) else a for a in arguments]
             return interpret(self._function.in_python, self._arguments, converted)
-        if self._compiled is None:
-            self.compile()
         if TwoForms in map(type, arguments):
             return self._compiled(*(a.compiled() if isinstance(a, TwoForms) else a for a in arguments))
         return self._compiled(*arguments)
 
     def compile(self) -> None:
-        """Compile the function, and no other variant of it.
-
-        Numba lists a variant before it stores it. A thread that calls the function in between with a writable array would ask
-        for a variant of its own, and find compilation disabled.
-        """
-        interpreter.stop()
-        dispatcher = self._function.dispatcher
-        dispatcher.compile_only(self._types())
-        self._compiled = dispatcher
+        """Compile the function, and no longer interpret any."""
+        _ = self._compiled
 
 
 class OnDemand(DeclaredKernel):
@@ -229,17 +239,10 @@ class OnDemand(DeclaredKernel):
         """The function for kernels that are interpreted."""
         return self._function.in_python
 
-    @cached_property
-    def address(self) -> int:
-        """The address of the function, compiled."""
-        self.compile()
-        address: int = self._function.dispatcher.address(self._types())
-        return address
-
 
 def entry_point(*arguments: ArgumentType, allocates: bool = False) -> Callable[[Function], EntryPoint]:
     """Compile a function that Python calls with arguments of these types; ``allocates`` if it makes arrays."""
-    return lambda function: EntryPoint(arguments, Kernel(function, allocates=allocates, from_python=True))
+    return lambda function: EntryPoint(arguments, Kernel(function, allocates=allocates))
 
 
 def on_demand(*arguments: ArgumentType) -> Callable[[Function], OnDemand]:

@@ -50,7 +50,7 @@ def _warm_up(options: argparse.Namespace) -> None:
     compiled = 0
     for kernel in kernels:
         kernel.compile()
-        compiled += sum(kernel.stats.cache_misses.values())
+        compiled += kernel.is_new
     folder = compiler.writable_folder()
     if compiled and folder is None:
         raise OptionError(

@@ -6,7 +6,6 @@ import pkgutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -188,7 +187,7 @@ def test_warm_up_compiles_every_kernel(capsys: pytest.CaptureFixture[str], monke
     out = run(capsys, "warm-up")
     assert compiled == _kernels()
     assert out.startswith(f"{len(compiled)} kernels in ")
-    monkeypatch.setattr(DeclaredKernel, "stats", SimpleNamespace(cache_misses={"variant": 1}))
+    monkeypatch.setattr(DeclaredKernel, "is_new", True)
     monkeypatch.setattr(compiler, "writable_folder", lambda: None)
     assert cli.main(["warm-up"]) == 2
     assert "name a directory with the environment variable STATE_PROCESSOR_CACHE" in capsys.readouterr().err

@@ -1,6 +1,6 @@
 """Folders for compiled kernels, which may be shared, their lock, and digests of all content compiled into kernels.
 
-:mod:`state_processor.serializers.kernel.compiling.dispatchers` writes and reads them.
+:mod:`state_processor.serializers.kernel.compiling.machine_code` writes and reads them.
 """
 
 from __future__ import annotations
@@ -103,10 +103,9 @@ def writable_folder() -> Path | None:
 
 def _versions() -> str:
     """Return the versions of all software that compiled code depends on."""
-    import numba
-    import numpy as np
+    from importlib.metadata import version
 
-    return f"python{sys.version_info[0]}.{sys.version_info[1]}-numba{numba.__version__}-numpy{np.__version__}"
+    return f"python{sys.version_info[0]}.{sys.version_info[1]}-numba{version('numba')}-numpy{version('numpy')}"
 
 
 def _is_writable(folder: Path, mode: int) -> bool:
@@ -215,7 +214,7 @@ _PAUSE: Final = 0.02
 class OneProcess:
     """A block that may take a lock. The lock is released when the outermost block ends.
 
-    One thread of a process at a time is in such blocks: callers hold Numba's lock of the compiler.
+    One thread of a process at a time is in such blocks: callers hold the lock of machine code.
     """
 
     def __init__(self) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
@@ -68,7 +66,7 @@ os.access = lambda path, mode: allowed(path, mode) and (mode != os.W_OK or not s
 sys.path.insert(0, {folder!r})
 import main
 result = main.run(1)
-print(result, sum(main.run.stats.cache_hits.values()), sum(main.run.stats.cache_misses.values()))
+print(result, int(not main.run.is_new), int(main.run.is_new))
 """
 
 
@@ -234,39 +232,51 @@ def test_without_a_home_code_goes_where_only_the_user_can_write(tmp_path: Path) 
 
 
 def test_code_that_others_can_replace_is_not_run(tmp_path: Path) -> None:
-    cache, run_by_pickle = tmp_path / "cache", tmp_path / "run"
+    cache = tmp_path / "cache"
+    run(tmp_path, tmp_path / "other", limit=20)
     run(tmp_path, cache)
     (file,) = cache.rglob("main.run-*.kernel")
-    planted = pickle.dumps(Planted(run_by_pickle))
-    file.write_bytes(sha256(planted).digest() + planted)
+    (other,) = (tmp_path / "other").rglob("main.run-*.kernel")
+    code = other.read_bytes()[32:].replace(_digest(other), _digest(file))  # of the symbol
+    planted = sha256(code).digest() + code
+    file.write_bytes(planted)
     settings = {"XDG_CACHE_HOME": str(tmp_path / "own")}
     for open_to_others in (file, file.parent, cache):
         before = open_to_others.stat().st_mode
         open_to_others.chmod(before | 0o020)
         (result, _, misses), log = run_and_log(tmp_path, cache, **settings)
         assert result == 111
-        assert not run_by_pickle.exists()
         if open_to_others is file:  # replaced by code that only this user can write
             assert misses == 1
             assert file.stat().st_mode & 0o022 == 0
-            file.write_bytes(sha256(planted).digest() + planted)
+            file.write_bytes(planted)
         else:
             (warning,) = [line for line in log if "are not used" in line]
             assert f"{open_to_others} can be written by other users" in warning
             assert "chmod go-w" in warning
         open_to_others.chmod(before)
-    Program(tmp_path, cache).printed()
-    assert run_by_pickle.exists()  # files of the user are loaded: the planted file would have worked
+    assert run(tmp_path, cache) == (121, 1, 0)  # files of the user are loaded: the planted file would have worked
 
 
-class Planted:
-    """A pickle that makes a file when it is loaded."""
+def _digest(file: Path) -> bytes:
+    return file.stem.rpartition("-")[2].encode()
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
 
-    def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
-        return os.mkdir, (str(self.file),)
+def test_a_file_of_another_kernel_is_not_run(tmp_path: Path) -> None:
+    cache, other = tmp_path / "cache", tmp_path / "other"
+    run(tmp_path, other, limit=20)
+    run(tmp_path, cache)
+    (file,) = cache.rglob("main.run-*.kernel")
+    file.write_bytes(next(other.rglob("main.run-*.kernel")).read_bytes())
+    assert run(tmp_path, cache) == (111, 0, 1)
+
+
+def test_stored_code_runs_without_the_compiler(tmp_path: Path) -> None:
+    run(tmp_path, tmp_path / "cache")
+    program = PROGRAM.format(folder=str(tmp_path), read_only=str(NOWHERE)) + "print('numba' in sys.modules)"
+    environment = os.environ | {"STATE_PROCESSOR_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.split() == ["111", "1", "0", "False"]
 
 
 def test_new_code_is_trusted_whatever_the_umask_is(tmp_path: Path) -> None:
@@ -315,7 +325,7 @@ def test_a_link_in_a_directory_that_others_write_is_not_trusted(tmp_path: Path) 
 
 
 def test_a_stamp_covers_what_a_function_calls_and_the_options_of_the_compiler() -> None:
-    options = repr((text.put_integer.options, text.put_integer.is_part))
+    options = repr(text.put_integer.options)
     assert content_stamp(text.put_integer.py_func, options) == text.put_integer.kernel_stamp
     assert content_stamp(text.put_integer.py_func, options) != content_stamp(text.put_integer.py_func)
     assert content_stamp(text.put_integer.py_func) != content_stamp(text.put_code_point.py_func)
@@ -332,20 +342,20 @@ LATE_THREAD = """
 import sys, threading
 import numpy as np
 sys.path.insert(0, sys.argv[1])
-from state_processor.serializers.kernel.compiling.dispatchers import KernelCache
+from state_processor.serializers.kernel.compiling.machine_code import MachineCode
 from state_processor.serializers.kernel.interpreter import interpreter
 import total
 
 interpreter.stop()  # a kernel that is interpreted is never stored
 stored, called, found = threading.Event(), threading.Event(), []
-save = KernelCache.save_overload
+store = MachineCode._store
 
-def save_slowly(self, *arguments):
+def store_slowly(self, *arguments):
     stored.set()
     called.wait(0.5)  # the other thread calls meanwhile
-    save(self, *arguments)
+    store(self, *arguments)
 
-KernelCache.save_overload = save_slowly
+MachineCode._store = store_slowly
 writable = np.ones(3, np.uint8)
 
 def call():

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 import pytest
 from numba.core.errors import CompilerError
 
-from state_processor.serializers.kernel.compiler import entry_point, kernel
-from state_processor.serializers.kernel.compiling import dispatchers
+from state_processor.serializers.kernel.compiler import DeclaredKernel, entry_point, kernel
+from state_processor.serializers.kernel.compiling import machine_code
 from state_processor.serializers.kernel.signatures import int64, read, uint64, written
 
 LIMIT = 5
@@ -88,10 +87,7 @@ def test_variables_of_signed_and_unsigned_numbers_are_refused() -> None:
 
 
 def test_code_of_other_passes_is_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    squares_below.compile()
-    dispatcher: Any = squares_below._function.dispatcher
-    code = next(iter(dispatcher.overloads.values())).library.codegen
-    names = [dispatcher._cache._file_name((), code)]
-    monkeypatch.setattr(dispatchers, "module_stamp", lambda module: b"other passes")
-    names.append(dispatcher._cache._file_name((), code))
-    assert names[0] != names[1]
+    monkeypatch.setattr(machine_code, "_compiler_stamp", lambda: "other passes")
+    again = DeclaredKernel((int64,), squares_below._function)
+    assert squares_below._code._file.partition("-")[0] == again._code._file.partition("-")[0]
+    assert squares_below._code._file != again._code._file
