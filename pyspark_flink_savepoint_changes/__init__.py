@@ -1,6 +1,6 @@
 """The format ``flink-savepoint-changes``, for Spark's auto-discovery of ``pyspark_*`` modules."""
 
-from state_processor.spark.changes_source import FlinkSavepointChangesDataSource
+from state_processor.applications.changes.changes_source import FlinkSavepointChangesDataSource
 
 
 class DefaultSource(FlinkSavepointChangesDataSource):

@@ -18,13 +18,9 @@ import pyarrow as pa
 from state_processor.arrow_reader import SavepointReader
 from state_processor.backends.metadata.discovery import DEPTH
 from state_processor.backends.read.raw_state import RAW_KEYED
-from state_processor.backends.read.schema_text import with_note
 from state_processor.backends.read.state_access import TIMER_KIND
-from state_processor.display.progress import progress
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import (
-    CountSnapshotOptions,
-    DiffSnapshotOptions,
     DirectoryOptions,
     EntryOptions,
     LookupSnapshotOptions,
@@ -42,6 +38,7 @@ from state_processor.support.doors import Door, entered, spelled
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:
+    from state_processor.applications.changes.differences import diff, diff_summary
     from state_processor.read.channels import read_channel_records, read_channel_state
     from state_processor.read.key_contents import KeyContents
     from state_processor.read.sizes import SizesBy
@@ -71,6 +68,8 @@ __all__ = [
 
 _HOMES: Final = {
     "SavepointWriter": "state_processor.write.arrow_writer",
+    "diff": "state_processor.applications.changes.differences",
+    "diff_summary": "state_processor.applications.changes.differences",
     "read_channel_records": "state_processor.read.channels",
     "read_channel_state": "state_processor.read.channels",
 }
@@ -191,97 +190,6 @@ def lookup(
     access = SnapshotAccess.among(options)
     reading: Any = {name: value for name, value in options.items() if name not in _OPENING}
     return KeyContents.find(access.open(path), OperatorIdentifier.of(uid), key, state, reading)
-
-
-@takes_options
-def diff(
-    old: Path,
-    new: Path,
-    uid: str | OperatorIdentifier | None = None,
-    state: str | None = None,
-    full: bool = False,
-    **options: Unpack[DiffSnapshotOptions],
-) -> Rows:
-    """Compare two snapshots, as :func:`state_processor.diff` does, without Spark.
-
-    Parameters
-    ----------
-    old, new, uid, state, full
-        As for :func:`state_processor.diff`.
-    **options
-        See :class:`~state_processor.options.groups.DiffSnapshotOptions`. They are about both snapshots.
-
-    Returns
-    -------
-    Rows
-        An iterator of batches of one schema, at least one: see :func:`state_processor.diff`.
-
-    Raises
-    ------
-    NotFoundError
-        Neither snapshot has the operator or the state.
-    UnsupportedFormatError
-        The named state can't be read, or is of another kind or has other keys in the two snapshots.
-    OptionError
-        A state is named without its operator.
-    """
-    from state_processor.read.differences import DifferencesReader, open_differences  # reads of state skip it
-
-    differences = open_differences((old, new), uid, state, options, full)
-    if state is None:
-        reader = DifferencesReader(differences, as_text=True)
-        return Rows(reader.schema, reader.rows)
-    (difference,) = differences
-    return Rows(difference.schema, difference.rows)
-
-
-@takes_options
-def diff_summary(
-    old: Path,
-    new: Path,
-    uid: str | OperatorIdentifier | None = None,
-    full: bool = False,
-    **options: Unpack[CountSnapshotOptions],
-) -> pa.Table:
-    """Compare all states of two snapshots, and count the values that differ.
-
-    Parameters
-    ----------
-    old, new
-        Directories of savepoints or checkpoints.
-    uid
-        One operator; ``None`` for all.
-    full
-        Whether files that both snapshots have are compared, too. The counts are the same, and sizes are known.
-    **options
-        See :class:`~state_processor.options.groups.CountSnapshotOptions`. They are about both snapshots.
-
-    Returns
-    -------
-    pyarrow.Table
-        A row per state of either snapshot: ``operator_uid``, ``operator_uid_hash``, ``state_name``, ``state_kind``,
-        ``type_before`` and ``type_after`` (null where a snapshot does not have the state), ``inserts``, ``deletes``, ``updates``,
-        ``bytes_before`` and ``bytes_after`` (of keys, namespaces and values, or elements), ``renamed_from``. An operator that is
-        only in the new snapshot is compared with the one that is only in the old snapshot and has the same states: names, kinds
-        and types. ``renamed_from`` is its uid, or hash, there. If several operators have these states, none of them is compared
-        with another. ``method`` is ``incremental`` if only files that one snapshot lacks were compared, ``full``, or ``mixed``;
-        then ``bytes_read`` of ``bytes_stored``, the bytes of both snapshots. These are bytes of files: of the state's tables in
-        RocksDB and ForSt, of all states in the same files in other formats. ``bytes_before`` and ``bytes_after`` of keyed states
-        are null if a state of the operator was not compared in full. ``not_compared`` is the reason if a state was not compared:
-        it can't be read, or is of another kind or has other keys in the two snapshots. Then its counts are null.
-
-    Raises
-    ------
-    NotFoundError
-        Neither snapshot has the operator.
-    """
-    from state_processor.read.differences import SUMMARY_SCHEMA, open_differences, with_bytes  # reads of state skip it
-
-    differences = open_differences((old, new), uid, None, options, full)
-    rows = [difference.summary() for difference in progress(differences, "comparing")]
-    notes = ". ".join(dict.fromkeys(note for difference in differences for note in difference.notes))
-    schema = SUMMARY_SCHEMA.set(0, with_note(SUMMARY_SCHEMA.field(0), notes))
-    return pa.Table.from_pylist(with_bytes(differences, rows), schema)
 
 
 @takes_options

@@ -1,1 +1,1 @@
-"""Analysis of entries as bytes: differences between two snapshots, sizes of states and keys."""
+"""Entries as bytes: their comparison, and the sizes of states and keys."""

@@ -4,7 +4,7 @@ Scalar types: ``basic``, ``temporal``, ``sql_times`` (with ``time_values`` and `
 users. ``scalar_type`` describes one, ``scalars`` is the table of all.
 
 Types with nested types: ``arrays``, ``collections``, ``tuples``, ``rows``, ``nullable`` (with ``Either``), and
-``pojo`` (with ``pojo_columns``, ``pojo_contents``, ``pojo_entries``, and ``optional_map`` of its snapshot). ``enums``
+``pojo`` (with ``pojo_columns``, ``pojo_entries``, and ``optional_map`` of its snapshot). ``enums``
 and ``self_written`` are of classes of users.
 
 ``templates`` has base classes for serializers of other packages. ``unread`` stands for values that are not decoded.

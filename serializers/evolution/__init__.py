@@ -2,6 +2,6 @@
 
 ``resolution`` implements Flink's rules for evolving schemas. ``migration`` and ``migrated_values`` convert types and values of
 Flink 1.x to 2.x. They use the types that ``type_extractor`` infers for a class.
-``lost_values`` names what a migration of Flink drops. ``releases`` tells which releases of Flink read a serializer snapshot.
+``releases`` tells which releases of Flink read a serializer snapshot.
 ``portable_type`` carries types to other processes.
 """

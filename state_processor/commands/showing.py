@@ -1,10 +1,10 @@
-"""Commands that show the content of a snapshot."""
+"""Commands that show the content of a snapshot, and its sizes."""
 
 from __future__ import annotations
 
 import argparse
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from state_processor import arrow
 from state_processor.backends.metadata.snapshot import Snapshot, uids_hint
@@ -18,6 +18,7 @@ from state_processor.commands.command import (
     PRINTING,
     SNAPSHOT,
     argument,
+    by_argument,
     command,
     flags,
     named_operator,
@@ -29,11 +30,12 @@ from state_processor.commands.command import (
 from state_processor.commands.printing import print_batches, print_json, print_schema, print_table, with_sizes
 from state_processor.commands.state_rows_cli import COLUMNS, DISPLAY, KIND, WHERE, state_batches
 from state_processor.commands.terminal import say
-from state_processor.display.showing import filled, with_operator
+from state_processor.display.showing import SIZES, filled, with_operator
 from state_processor.display.text_tables import text_of
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_values
 from state_processor.options.groups import OpeningOptions
+from state_processor.read.sizes import SizesBy
 from state_processor.serializers.json_text import parse_json
 from state_processor.support.errors import OptionError
 
@@ -196,3 +198,25 @@ def _json_or_text(text: str) -> Any:
         return parse_json(text)
     except ValueError:
         return text
+
+
+@command(
+    "sizes",
+    "entries and bytes of keyed state, largest first",
+    "Show the entries and bytes of keyed state, largest first.",
+    SNAPSHOT,
+    PRINTING,
+    flags(Kind.SIZES),
+    ANY_OPERATOR,
+    by_argument(get_args(SizesBy)),
+    argument("--top", type=positive, default=20, metavar="N", help="number of rows (default: 20)"),
+    python=("SavepointReader.size_report",),
+)
+def _sizes(options: argparse.Namespace) -> None:
+    rows = arrow.size_report(options.path, named_operator(options), options.by, options.top, **flag_values(options)).to_pylist()
+    if options.json:
+        print_json(rows)
+        return
+    lines = rows if options.by == "key" else list(map(with_operator, rows))
+    columns = [n for n in (lines[0] if lines else ()) if n not in ("operator_uid", "operator_uid_hash")]
+    print_table([SIZES.get(n, n) for n in columns], list(map(with_sizes, lines)), options)

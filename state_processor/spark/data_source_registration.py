@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from itertools import count
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -19,8 +20,7 @@ from pyspark.sql.datasource import DataSource
 
 from state_processor.options.allowed_modules import ALLOWED_CONF, allowed_modules
 from state_processor.options.task_registrations import TaskSerializers
-from state_processor.spark.changes_source import FlinkSavepointChangesDataSource
-from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
+from state_processor.spark.datasource import FlinkSavepointMetadataDataSource
 from state_processor.spark.storage_settings import settings_of_spark
 from state_processor.spark.task_errors import raise_errors_of_tasks
 from state_processor.spark.versions import start_configuration
@@ -28,11 +28,11 @@ from state_processor.spark.worker_package import send_package
 from state_processor.support.errors import OptionError
 from state_processor.support.locks import process_lock
 
-_SOURCES: Final[tuple[type[DataSource], ...]] = (
-    FlinkSavepointDataSource,
-    FlinkSavepointMetadataDataSource,
-    FlinkSavepointChangesDataSource,
-)
+_SOURCES: Final = {
+    "state_processor.spark.datasource": ("FlinkSavepointDataSource", "FlinkSavepointMetadataDataSource"),
+    "state_processor.applications.changes.changes_source": ("FlinkSavepointChangesDataSource",),
+}
+"""The classes of data sources, by their modules."""
 _ALREADY_THERE: Final = "DATA_SOURCE_ALREADY_EXISTS"
 _NOT_THERE: Final = "DATA_SOURCE_NOT_FOUND"
 
@@ -112,9 +112,13 @@ def _register_formats(spark: SparkSession, allow_serializers: str | Iterable[str
         send_package(spark)
         attributes = {n: v for n, v in (("allowed", allowed), ("spark_settings", settings)) if v}
         is_found = formats is None and not attributes and _are_found(spark)
-        for source in () if is_found else _SOURCES:
+        for source in () if is_found else _sources():
             _register(spark, _variant(source, source.name(), **attributes) if attributes else source)
         _SESSIONS[spark] = _Formats(allowed, settings, formats.of_reads if formats else [])
+
+
+def _sources() -> list[type[DataSource]]:
+    return [getattr(import_module(module), name) for module, names in _SOURCES.items() for name in names]
 
 
 def _are_found(spark: SparkSession) -> bool:

@@ -73,7 +73,7 @@ def test_readme_is_short() -> None:
 @pytest.mark.spark
 def test_demo(spark_python: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "state_processor.demo"],
+        [sys.executable, "-m", "state_processor.applications.demo"],
         capture_output=True,
         text=True,
         env=os.environ | {"COLUMNS": "120", "PYSPARK_PYTHON": spark_python},
@@ -87,7 +87,7 @@ def test_demo(spark_python: str) -> None:
 
 def test_demo_without_a_savepoint(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "state_processor.demo", str(tmp_path)], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "state_processor.applications.demo", str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
     assert "does not contain _metadata" in done.stderr

@@ -15,6 +15,7 @@ from typing import Final
 from state_processor.applications.jobs.contents import NO_CONTENTS, Contents
 from state_processor.applications.jobs.field_changes import FieldChanges, field_changes
 from state_processor.applications.jobs.identity import takes_all
+from state_processor.applications.jobs.lost_values import lost_values
 from state_processor.applications.jobs.repair_steps import TARGET
 from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.signature import KEY, NAMESPACE, ROLES, VALUE, OperatorSignature, StateSignature
@@ -27,7 +28,6 @@ from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.evolution.lost_values import lost_values
 from state_processor.serializers.java.types import BOXES, JavaType
 from state_processor.serializers.kryo.layouts import is_collection, is_map
 from state_processor.serializers.kryo.serializer import KryoSerializer

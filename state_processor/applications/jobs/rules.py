@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from state_processor.applications.jobs.lost_values import lost_values
 from state_processor.applications.jobs.signature import KEY, MAP_KEY, NAMESPACE, ROLES, VALUE, StateSignature
 from state_processor.applications.jobs.undescribed import moved_fields, undescribed_parts
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
 from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_KINDS
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility, Verdict
-from state_processor.serializers.evolution.lost_values import lost_values
 from state_processor.serializers.evolution.releases import (
     RELEASES,
     is_described_by_kryo,

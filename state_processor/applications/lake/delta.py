@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.applications.lake.row_identity import is_plain
-from state_processor.applications.lake.targets import Changes, ConflictError, Position
+from state_processor.applications.lake.targets import Changes, ConflictError, Position, is_plain
 from state_processor.support.errors import StateProcessorError, WriteError
 from state_processor.support.late import require
 

@@ -16,20 +16,7 @@ from typing import Any, Final, Unpack
 
 import pyarrow as pa
 
-from state_processor.applications.lake.delta import DeltaTarget
-from state_processor.applications.lake.iceberg import IcebergTarget
-from state_processor.applications.lake.parquet import ParquetTarget
-from state_processor.applications.lake.targets import Changes, ConflictError, LakeTable, Position
-from state_processor.backends.analysis.comparison import DELETE
-from state_processor.backends.files.ordered_threads import read_all
-from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.schema_text import schema_text
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import DiffOptions, DiffSnapshotOptions
-from state_processor.options.keywords import check_arguments, takes_options
-from state_processor.options.option import values_of
-from state_processor.options.source import READ_OPTIONS
-from state_processor.read.checkpoint_changes import (
+from state_processor.applications.changes.checkpoint_changes import (
     CONTROL,
     KIND_OF_CHANGE,
     ChangedState,
@@ -38,8 +25,21 @@ from state_processor.read.checkpoint_changes import (
     check_operator,
     stream_schema,
 )
-from state_processor.read.checkpoint_series import Checkpoint, CheckpointSeries
-from state_processor.read.row_shape import difference, row_shape
+from state_processor.applications.changes.checkpoint_series import Checkpoint, CheckpointSeries
+from state_processor.applications.changes.comparison import DELETE
+from state_processor.applications.changes.row_shape import difference, row_shape
+from state_processor.applications.lake.delta import DeltaTarget
+from state_processor.applications.lake.iceberg import IcebergTarget
+from state_processor.applications.lake.parquet import ParquetTarget
+from state_processor.applications.lake.targets import Changes, ConflictError, LakeTable, Position
+from state_processor.backends.files.ordered_threads import read_all
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.schema_text import schema_text
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.groups import DiffOptions, DiffSnapshotOptions
+from state_processor.options.keywords import check_arguments, takes_options
+from state_processor.options.option import values_of
+from state_processor.options.source import READ_OPTIONS
 from state_processor.support.doors import checked_choice
 from state_processor.support.errors import (
     MissingFileError,

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 import pyarrow as pa
 import pyarrow.dataset
 
+from state_processor.applications.sql.key_conditions import ArrowCondition
 from state_processor.applications.sql.views import View, quoted, views_of
 from state_processor.backends.read.schema_text import comments_of
 from state_processor.options.access import SnapshotAccess
-from state_processor.read.key_conditions import ArrowCondition
 from state_processor.read.scans import StateScan, columns_of
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.support.errors import NotFoundError, OptionError, StateProcessorError

@@ -11,6 +11,8 @@ import pytest
 
 import state_processor as sp
 from state_processor import arrow, list_snapshots, sync
+from state_processor.applications.changes.changes_source import FlinkSavepointChangesDataSource
+from state_processor.applications.changes.spark_difference import diff
 from state_processor.backends.read.option import of_options
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.cli import command_parser
@@ -40,9 +42,7 @@ from state_processor.options.option import Option
 from state_processor.options.source import READ_OPTIONS
 from state_processor.read.snapshot_reader import SnapshotReader
 from state_processor.reader import SavepointReader
-from state_processor.spark.changes_source import FlinkSavepointChangesDataSource
 from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
-from state_processor.spark.difference import diff
 from state_processor.writer import SavepointWriter
 
 ALL = [*{id(o): o for o in chain(KEYWORD_OPTIONS.values(), *TEXT_OPTIONS.values())}.values()]

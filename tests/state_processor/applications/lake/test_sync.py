@@ -19,10 +19,10 @@ from pyiceberg.catalog import load_catalog
 
 import state_processor as sp
 from state_processor import cli
+from state_processor.applications.changes.checkpoint_changes import StepReader
 from state_processor.applications.lake.delta import DeltaTarget
 from state_processor.applications.lake.sync import TableSync
 from state_processor.applications.lake.targets import CHECKPOINT_ID
-from state_processor.read.checkpoint_changes import StepReader
 from tests.claimed_checkpoints import SAVEPOINT, claimed_checkpoint
 from tests.state_processor.samples import ORDERS_PATH
 from tests.state_processor.written_checkpoints import JOB, UID, remove, rows, set_time, take, take_regional

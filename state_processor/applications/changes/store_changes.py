@@ -21,8 +21,8 @@ from typing import Final
 
 import numpy as np
 
-from state_processor.backends.analysis.comparison import BytesRead
-from state_processor.backends.analysis.unequal_entries import without_equals
+from state_processor.applications.changes.comparison import BytesRead
+from state_processor.applications.changes.unequal_entries import without_equals
 from state_processor.backends.files.ordered_threads import at_once
 from state_processor.backends.formats.rocksdb_store import Store
 from state_processor.backends.formats.source import Block, Buffer, Entries

@@ -1,23 +1,21 @@
-"""Commands that measure state and compare snapshots."""
+"""The command ``diff``: differences between two snapshots."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import Any, get_args
+from typing import Any
 
 import pyarrow as pa
 
 from state_processor import arrow
-from state_processor.backends.analysis.comparison import FULL
-from state_processor.backends.read.option import DIFFERENCES, Kind
+from state_processor.applications.changes.comparison import FULL
+from state_processor.backends.read.option import DIFFERENCES
 from state_processor.commands.command import (
     ANY_OPERATOR,
     PRINTING,
-    SNAPSHOT,
     argument,
-    by_argument,
     command,
     flags,
     named_operator,
@@ -27,37 +25,14 @@ from state_processor.commands.command import (
 from state_processor.commands.printing import print_batches, print_json, print_table, with_sizes
 from state_processor.commands.state_rows_cli import DISPLAY
 from state_processor.commands.terminal import say
-from state_processor.display.showing import SIZES, with_operator
+from state_processor.display.showing import with_operator
 from state_processor.display.text_tables import size_text
 from state_processor.options.flags import flag_values
 from state_processor.options.groups import CountSnapshotOptions, DiffSnapshotOptions
 from state_processor.options.option import check_given
-from state_processor.read.sizes import SizesBy
 from state_processor.support.errors import OptionError
 from state_processor.types.answers import Answer
 from state_processor.types.identifier import OperatorIdentifier
-
-
-@command(
-    "sizes",
-    "entries and bytes of keyed state, largest first",
-    "Show the entries and bytes of keyed state, largest first.",
-    SNAPSHOT,
-    PRINTING,
-    flags(Kind.SIZES),
-    ANY_OPERATOR,
-    by_argument(get_args(SizesBy)),
-    argument("--top", type=positive, default=20, metavar="N", help="number of rows (default: 20)"),
-    python=("SavepointReader.size_report",),
-)
-def _sizes(options: argparse.Namespace) -> None:
-    rows = arrow.size_report(options.path, named_operator(options), options.by, options.top, **flag_values(options)).to_pylist()
-    if options.json:
-        print_json(rows)
-        return
-    lines = rows if options.by == "key" else list(map(with_operator, rows))
-    columns = [n for n in (lines[0] if lines else ()) if n not in ("operator_uid", "operator_uid_hash")]
-    print_table([SIZES.get(n, n) for n in columns], list(map(with_sizes, lines)), options)
 
 
 @command(

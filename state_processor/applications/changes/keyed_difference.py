@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.analysis.changelog_changes import ChangelogChanges, Sources
-from state_processor.backends.analysis.comparison import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE, BytesRead
+from state_processor.applications.changes.changelog_changes import ChangelogChanges, Sources
+from state_processor.applications.changes.comparison import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE, BytesRead
+from state_processor.applications.changes.store_changes import StoreChanges
+from state_processor.applications.changes.unequal_entries import unequal_entries
 from state_processor.backends.analysis.entry_bytes import EntriesInMemory, EntryBytes, StateEntries
-from state_processor.backends.analysis.store_changes import StoreChanges
-from state_processor.backends.analysis.unequal_entries import unequal_entries
 from state_processor.backends.files.location import Location
 from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats.changelog import ChangelogSource

@@ -23,14 +23,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from state_processor.applications.changes.checkpoint_changes import ChangedState, Step, StepReader, stream_schema
+from state_processor.applications.changes.checkpoint_series import Checkpoint, CheckpointSeries
+from state_processor.applications.changes.row_shape import difference, row_shape
 from state_processor.backends.read.schema_text import schema_text
 from state_processor.options.changes import CHANGES_FORMAT, EARLIEST, LATEST, SNAPSHOT, ChangesOptions
 from state_processor.options.keywords import READING_CHANGES, documents
 from state_processor.options.task_registrations import TaskSerializers
-from state_processor.read.checkpoint_changes import ChangedState, Step, StepReader, stream_schema
-from state_processor.read.checkpoint_series import Checkpoint, CheckpointSeries
 from state_processor.read.projection import Projection
-from state_processor.read.row_shape import difference, row_shape
 from state_processor.spark.datasource import SnapshotDataSource
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.task_errors import asked_by_spark

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_processor.read.key_conditions import ArrowCondition, both, either
+from state_processor.applications.sql.key_conditions import ArrowCondition, both, either
 
 KEY, VALUE = pc.field("key"), pc.field("value")
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import state_processor as sp
+from state_processor.applications.changes.checkpoint_series import Checkpoint, CheckpointSeries
 from state_processor.backends.metadata.snapshot_metadata import read_metadata, write_metadata
 from state_processor.options.access import SnapshotAccess
-from state_processor.read.checkpoint_series import Checkpoint, CheckpointSeries
 from tests.old_checkpoints import aged, job_with_checkpoints
 from tests.state_processor.written_checkpoints import JOB, remove, take
 

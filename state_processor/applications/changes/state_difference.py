@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from state_processor.backends.analysis.comparison import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE, BytesRead
-from state_processor.backends.analysis.keyed_difference import KeyedDifference, Side
+from state_processor.applications.changes.comparison import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE, BytesRead
+from state_processor.applications.changes.keyed_difference import KeyedDifference, Side
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.planned_reader import plan_read

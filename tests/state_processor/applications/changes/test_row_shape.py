@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import state_processor as sp
+from state_processor.applications.changes.row_shape import NOT_OF_ROWS, difference, row_shape, shape_of_text, shape_text
 from state_processor.backends.read.option import declarations
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.options.access import SnapshotAccess
-from state_processor.read.row_shape import NOT_OF_ROWS, difference, row_shape, shape_of_text, shape_text
 from state_processor.serializers import register_kryo_class, registrations
 
 MONEY = "com.acme.Money"
@@ -80,7 +80,7 @@ def test_the_code_of_a_registered_class_counts(tmp_path: Path) -> None:
             'register_snapshot("com.acme.CentsSnapshot", Cents)\n'
         )
         program = (
-            "from state_processor.read.row_shape import row_shape, shape_text\n"
+            "from state_processor.applications.changes.row_shape import row_shape, shape_text\n"
             "from state_processor.backends.read.read_options import ReadOptions\n"
             "from state_processor.options.access import SnapshotAccess\n"
             "print(shape_text(row_shape(ReadOptions(), SnapshotAccess.of(serializers=['acme_states']))))\n"

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from logging import getLogger
 from os import PathLike
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, Unpack
 
 import pyarrow as pa
 
-from state_processor.backends.analysis.comparison import AFTER, BEFORE, CHANGE, DELETE, FULL, INSERT, UPDATE, BytesRead
-from state_processor.backends.analysis.state_difference import DifferenceReader, NoComparison, OperatorPair
+from state_processor.applications.changes.comparison import AFTER, BEFORE, CHANGE, DELETE, FULL, INSERT, UPDATE, BytesRead
+from state_processor.applications.changes.state_difference import DifferenceReader, NoComparison, OperatorPair
 from state_processor.backends.files.ordered_threads import read_all
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
@@ -28,10 +28,11 @@ from state_processor.backends.state.python_states import check_known, shown_name
 from state_processor.display.progress import progress
 from state_processor.display.text_tables import json_text
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import DiffOptions
-from state_processor.options.keywords import check_arguments
+from state_processor.options.groups import CountSnapshotOptions, DiffOptions, DiffSnapshotOptions
+from state_processor.options.keywords import check_arguments, takes_options
 from state_processor.options.option import values_of
 from state_processor.options.source import READ_OPTIONS
+from state_processor.read.rows import Rows
 from state_processor.read.sizes import SizeReport
 from state_processor.support.errors import NotFoundError, OptionError, UnsupportedFormatError
 from state_processor.types.identifier import OperatorIdentifier
@@ -217,7 +218,7 @@ def state_differences(
     """Open the differences of all states, of the states of one operator, or of one state.
 
     ``options``, ``full`` and ``exact_times``: see
-    :meth:`~state_processor.backends.analysis.state_difference.OperatorPair.difference`.
+    :meth:`~state_processor.applications.changes.state_difference.OperatorPair.difference`.
     """
     before, after = ({o.operator_id: o for o in snapshot.metadata.operators} for snapshot in (old, new))
     operators = {**before, **after}
@@ -341,3 +342,90 @@ def _sizes(snapshot: Snapshot, operator: OperatorState, keyed: bool) -> dict[str
         return sizes
     report = SizeReport.of(alone, None, "state", None, snapshot.threads)
     return sizes | {r["state_name"]: r["size_in_bytes"] for r in report.measured(snapshot.threads).to_pylist()}
+
+
+@takes_options
+def diff(
+    old: Path,
+    new: Path,
+    uid: str | OperatorIdentifier | None = None,
+    state: str | None = None,
+    full: bool = False,
+    **options: Unpack[DiffSnapshotOptions],
+) -> Rows:
+    """Compare two snapshots, as :func:`state_processor.diff` does, without Spark.
+
+    Parameters
+    ----------
+    old, new, uid, state, full
+        As for :func:`state_processor.diff`.
+    **options
+        See :class:`~state_processor.options.groups.DiffSnapshotOptions`. They are about both snapshots.
+
+    Returns
+    -------
+    Rows
+        An iterator of batches of one schema, at least one: see :func:`state_processor.diff`.
+
+    Raises
+    ------
+    NotFoundError
+        Neither snapshot has the operator or the state.
+    UnsupportedFormatError
+        The named state can't be read, or is of another kind or has other keys in the two snapshots.
+    OptionError
+        A state is named without its operator.
+    """
+    differences = open_differences((old, new), uid, state, options, full)
+    if state is None:
+        reader = DifferencesReader(differences, as_text=True)
+        return Rows(reader.schema, reader.rows)
+    (difference,) = differences
+    return Rows(difference.schema, difference.rows)
+
+
+@takes_options
+def diff_summary(
+    old: Path,
+    new: Path,
+    uid: str | OperatorIdentifier | None = None,
+    full: bool = False,
+    **options: Unpack[CountSnapshotOptions],
+) -> pa.Table:
+    """Compare all states of two snapshots, and count the values that differ.
+
+    Parameters
+    ----------
+    old, new
+        Directories of savepoints or checkpoints.
+    uid
+        One operator; ``None`` for all.
+    full
+        Whether files that both snapshots have are compared, too. The counts are the same, and sizes are known.
+    **options
+        See :class:`~state_processor.options.groups.CountSnapshotOptions`. They are about both snapshots.
+
+    Returns
+    -------
+    pyarrow.Table
+        A row per state of either snapshot: ``operator_uid``, ``operator_uid_hash``, ``state_name``, ``state_kind``,
+        ``type_before`` and ``type_after`` (null where a snapshot does not have the state), ``inserts``, ``deletes``, ``updates``,
+        ``bytes_before`` and ``bytes_after`` (of keys, namespaces and values, or elements), ``renamed_from``. An operator that is
+        only in the new snapshot is compared with the one that is only in the old snapshot and has the same states: names, kinds
+        and types. ``renamed_from`` is its uid, or hash, there. If several operators have these states, none of them is compared
+        with another. ``method`` is ``incremental`` if only files that one snapshot lacks were compared, ``full``, or ``mixed``;
+        then ``bytes_read`` of ``bytes_stored``, the bytes of both snapshots. These are bytes of files: of the state's tables in
+        RocksDB and ForSt, of all states in the same files in other formats. ``bytes_before`` and ``bytes_after`` of keyed states
+        are null if a state of the operator was not compared in full. ``not_compared`` is the reason if a state was not compared:
+        it can't be read, or is of another kind or has other keys in the two snapshots. Then its counts are null.
+
+    Raises
+    ------
+    NotFoundError
+        Neither snapshot has the operator.
+    """
+    differences = open_differences((old, new), uid, None, options, full)
+    rows = [difference.summary() for difference in progress(differences, "comparing")]
+    notes = ". ".join(dict.fromkeys(note for difference in differences for note in difference.notes))
+    schema = SUMMARY_SCHEMA.set(0, with_note(SUMMARY_SCHEMA.field(0), notes))
+    return pa.Table.from_pylist(with_bytes(differences, rows), schema)

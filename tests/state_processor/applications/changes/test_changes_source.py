@@ -14,11 +14,15 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles
 
 import state_processor as sp
+from state_processor.applications.changes.changes_source import (
+    ChangesReader,
+    FlinkSavepointChangesDataSource,
+    LimitedChangesReader,
+)
 from state_processor.backends.metadata import discovery
 from state_processor.backends.metadata.snapshot_metadata import read_metadata
 from state_processor.options.task_registrations import TaskSerializers
 from state_processor.serializers import register_kryo_class, registrations
-from state_processor.spark.changes_source import ChangesReader, FlinkSavepointChangesDataSource, LimitedChangesReader
 from tests.state_processor.written_checkpoints import JOB, UID, remove, rows, take, take_regional
 
 if TYPE_CHECKING:

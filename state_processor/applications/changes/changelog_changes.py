@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from state_processor.backends.analysis.comparison import BytesRead
-from state_processor.backends.analysis.store_changes import StoreChanges
+from state_processor.applications.changes.comparison import BytesRead
+from state_processor.applications.changes.store_changes import StoreChanges
 from state_processor.backends.formats.changelog import ChangelogSource
 from state_processor.backends.formats.changelog_log import Change
 from state_processor.backends.formats.changelog_replay import Pieces

@@ -1,0 +1,1 @@
+"""Differences between two snapshots, and changes from checkpoint to checkpoint."""
