@@ -38,8 +38,7 @@ class FileSink:
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Append."""
-        stream = self._opened()
-        self._do(lambda: stream.write(data))
+        self._do(self._opened().write, data)
         self.size += len(data)
 
     def copy(self, source: StoredFile) -> bool:
@@ -75,8 +74,8 @@ class FileSink:
             )
         return self._stream
 
-    def _do(self, action: Callable[[], object]) -> None:
-        self._storage.call(self._path, lambda *_: action(), "written", WriteError)
+    def _do(self, action: Callable[..., object], *arguments: object) -> None:
+        self._storage.call(self._path, lambda *_: action(*arguments), "written", WriteError)
 
     def __enter__(self) -> FileSink:
         return self

@@ -107,7 +107,7 @@ def is_within(inner: str, outer: str) -> bool:
     """Return whether a path or URL leads to a directory, or below it."""
     place, around = Location.given(inner), Location.given(outer)
     if place.is_local and around.is_local:
-        path, directory = (os.path.realpath(location.path) for location in (place, around))
+        path, directory = os.path.realpath(place.path), os.path.realpath(around.path)
         return path == directory or path.startswith(directory.rstrip("/") + "/")
     if (place.scheme, place.authority) != (around.scheme, around.authority):
         return False

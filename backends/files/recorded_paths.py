@@ -265,18 +265,26 @@ class ClaimedSavepoint:
         """Yield the snapshots at a level below a place."""
         directories = [place]
         for _ in range(level):
-            directories = [
-                directory.joined(entry.name)
-                for directory in directories[:_LISTED]
-                if directory == place or not self._is_snapshot(directory)
-                for entry in sorted(self._listed(directory).values(), key=_savepoints_first)
-                if entry.is_directory
-                and entry.name not in WITHOUT_SNAPSHOTS
-                and (any_name or directory != place or is_below_checkpoint_directory((entry.name, _METADATA)))
-            ]
+            below: list[Location] = []
+            for directory in directories[:_LISTED]:
+                if directory == place:
+                    below += self._directories_in(directory, any_name=any_name)
+                elif not self._is_snapshot(directory):
+                    below += self._directories_in(directory, any_name=True)
+            directories = below
         for directory in directories[:_LISTED]:
             if directory != self._checkpoint and self._is_snapshot(directory):
                 yield directory, place
+
+    def _directories_in(self, directory: Location, *, any_name: bool) -> Iterator[Location]:
+        """Yield the directories in a directory that may be snapshots or have some below them.
+
+        ``any_name``: whether names that Flink does not create are searched, too.
+        """
+        for entry in sorted(self._listed(directory).values(), key=_savepoints_first):
+            may_be = any_name or is_below_checkpoint_directory((entry.name, _METADATA))
+            if may_be and entry.is_directory and entry.name not in WITHOUT_SNAPSHOTS:
+                yield directory.joined(entry.name)
 
     def _is_snapshot(self, directory: Location) -> bool:
         """Return whether a directory has ``_metadata``, or the name of a savepoint: Flink may have removed its ``_metadata``."""

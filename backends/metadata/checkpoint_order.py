@@ -95,7 +95,7 @@ def in_order(marks: Iterable[Mark[C]], files: Callable[[C], Collection[str]]) ->
     if all(earlier.by_time <= later.by_time for earlier, later in pairwise(ordered)):
         return CheckpointOrder([mark.checkpoint for mark in ordered], [])
     runs = _runs(_lineages(ordered, files))
-    in_runs = [mark.checkpoint for run in runs for lineage in run for mark in lineage]
+    in_runs = [mark.checkpoint for mark in _marks_of(runs)]
     return CheckpointOrder(in_runs, list(_doubts(runs)))
 
 
@@ -152,10 +152,17 @@ def _number_of(lineage: _Lineage[C]) -> tuple[int, float]:
     return lineage[-1].by_number
 
 
+def _marks_of(runs: Iterable[Sequence[_Lineage[C]]]) -> Iterator[Mark[C]]:
+    """Yield the marks of all runs in order."""
+    for run in runs:
+        for lineage in run:
+            yield from lineage
+
+
 def _doubts(runs: Sequence[Sequence[_Lineage[C]]]) -> Iterator[Doubt[C]]:
     """Yield the checkpoint with the highest number if an earlier run has it, and the latest one if it has a lower number."""
     newest = runs[-1][-1][-1]
-    highest = max((mark for run in runs for lineage in run for mark in lineage), key=lambda mark: mark.number)
+    highest = max(_marks_of(runs), key=lambda mark: mark.number)
     if highest.number > newest.number:
         yield Doubt(newest.checkpoint, highest.checkpoint, is_close=False)
     latest = max(runs[-1], key=_time_of)

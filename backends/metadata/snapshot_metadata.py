@@ -162,11 +162,8 @@ class OperatorSubtaskState:
     def state_size(self) -> int:
         """Sum over all handles."""
         single = (self.managed_operator, self.raw_operator, self.managed_keyed, self.raw_keyed)
-        return (
-            sum(handle.state_size for handle in single if handle is not None)
-            + sum(handle.state_size for handle in self.input_channels)
-            + sum(handle.state_size for handle in self.result_subpartitions)
-        )
+        handles = (*single, *self.input_channels, *self.result_subpartitions)
+        return sum(handle.state_size for handle in handles if handle is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +192,7 @@ class OperatorState:
     @property
     def reference_checkpoints(self) -> frozenset[int]:
         """The earlier checkpoints that subtasks of failed regions have their state from."""
-        numbers = (subtask.reference_checkpoint_id for subtask in self.subtasks)
-        return frozenset(number for number in numbers if number is not None)
+        return frozenset(s.reference_checkpoint_id for s in self.subtasks if s.reference_checkpoint_id is not None)
 
     @property
     def has_state(self) -> bool:

@@ -79,16 +79,15 @@ def keyed_handles(operator: OperatorState, snapshot: Snapshot) -> Iterator[Keyed
 def check_key_groups(operator: OperatorState) -> None:
     """Refuse an operator whose subtasks have the same key group: its keys would be read twice."""
     for slot in ("managed_keyed", "raw_keyed"):
-        handles = ((subtask, getattr(subtask, slot)) for subtask in operator.subtasks)
-        ranges = sorted(
-            (handle.key_groups.start, handle.key_groups.end_inclusive, subtask.index)
-            for subtask, handle in handles
-            if handle is not None and handle.key_groups
-        )
-        for (_, end, subtask), (start, _, following) in pairwise(ranges):
+        ranges = []
+        for subtask in operator.subtasks:
+            handle = getattr(subtask, slot)
+            if handle is not None and handle.key_groups:
+                ranges.append((handle.key_groups.start, handle.key_groups.end_inclusive, subtask.index))
+        for (_, end, index), (start, _, following) in pairwise(sorted(ranges)):
             if start <= end:
                 raise CorruptSnapshotError(
-                    f"{operator_label(operator)}: subtasks {subtask} and {following} both have key group {start}: _metadata is "
+                    f"{operator_label(operator)}: subtasks {index} and {following} both have key group {start}: _metadata is "
                     "damaged; restore another snapshot"
                 )
 
@@ -154,7 +153,8 @@ def plan_splits(
         parts = max(1, min(len(handle.key_groups), round(handle.handle.state_size / split_bytes)))
         bounds = np.linspace(handle.key_groups.start, handle.key_groups.end_inclusive + 1, parts + 1).astype(int).tolist()
         whole = [h.KeyGroupRange(a, b - 1) for a, b in pairwise(bounds)]
-        splits += [_split(handle, part, keys) for part in (whole if groups is None else _around(handle, whole, groups))]
+        needed = whole if groups is None else _around(handle, whole, groups)
+        splits += [_split(handle, part, keys) for part in needed]
     return splits
 
 

@@ -121,8 +121,12 @@ def of_options(holder: type[Holder], values: Mapping[str, Any]) -> Holder:
     """Return an object with the values of its options, and of the options of its parts."""
     arguments = dict(values)
     for f in fields(holder):  # type: ignore[arg-type]
-        if names := f.metadata.get(_PART):  # a part may have the name of one of its options
-            arguments[f.name] = f.default_factory(**{name: arguments.pop(name) for name in names if name in arguments})  # type: ignore[operator]
+        of_part = {}
+        for name in f.metadata.get(_PART, ()):
+            if name in arguments:
+                of_part[name] = arguments.pop(name)
+        if of_part:  # after the loop, as a part may have the name of one of its options
+            arguments[f.name] = f.default_factory(**of_part)  # type: ignore[operator]
     return holder(**arguments)
 
 

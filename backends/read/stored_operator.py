@@ -267,7 +267,7 @@ class StoredOperator:
 
     snapshot: Snapshot
     operator: OperatorState
-    known: Survey | None = None  # the operator's states, if their headers were read before
+    earlier_survey: Survey | None = None  # the operator's states, if their headers were read before
 
     @classmethod
     def find(cls, snapshot: Snapshot, uid: str | None = None, uid_hash: str | None = None) -> StoredOperator:
@@ -276,7 +276,7 @@ class StoredOperator:
 
     def __getstate__(self) -> dict[str, Any]:
         operator = replace(self.operator, subtasks=(), coordinator_state=None)
-        return {"snapshot": snapshot_for_tasks(self.snapshot), "operator": operator, "known": None}
+        return {"snapshot": snapshot_for_tasks(self.snapshot), "operator": operator, "earlier_survey": None}
 
     @property
     def label(self) -> str:
@@ -302,7 +302,7 @@ class StoredOperator:
 
     @cached_property
     def _surveyed(self) -> Survey:
-        return survey(self.snapshot, self.operator) if self.known is None else self.known
+        return survey(self.snapshot, self.operator) if self.earlier_survey is None else self.earlier_survey
 
     def survey(self, state: str | None = None) -> Survey:
         """Return the operator's states, and the states that can't be read. Their headers are read once.

@@ -149,8 +149,12 @@ def _numbered(operator: OperatorState, checkpoint_id: int) -> OperatorState:
 
 def refers_elsewhere(metadata: CheckpointMetadata) -> bool:
     """Return whether a savepoint has files that are not in its directory."""
-    handles = ((s.managed_keyed, s.raw_keyed) for operator in metadata.operators for s in operator.subtasks)
-    return any(isinstance(stream, h.FileStateHandle) for pair in handles for handle in pair for stream in _streams(handle))
+    for operator in metadata.operators:
+        for subtask in operator.subtasks:
+            for stream in (*_streams(subtask.managed_keyed), *_streams(subtask.raw_keyed)):
+                if isinstance(stream, h.FileStateHandle):
+                    return True
+    return False
 
 
 def _files_of(metadata: memoryview | None) -> set[str]:

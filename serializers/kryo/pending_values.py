@@ -325,10 +325,11 @@ def _content(new: Any, old: Any) -> Any:
     match new, old:
         case KryoMap(), KryoMap():
             before = {_text(key): (key, value) for key, value in old}
-            return KryoMap(
-                (before[text][0], with_old_classes(value, before[text][1])) if (text := _text(key)) in before else (key, value)
-                for key, value in new
-            )
+            entries = []
+            for key, value in new:
+                old_key, old_value = before.get(_text(key), (key, None))
+                entries.append((old_key, with_old_classes(value, old_value)))
+            return KryoMap(entries)
         case list(), list():
             return [with_old_classes(n, old[i]) if i < len(old) else n for i, n in enumerate(new)]
         case dict(), dict():

@@ -34,9 +34,9 @@ def render_table(
     values = list(map(list, rows))
     headers = list(map(printable, columns))
     cells = [list(map(text_of, row)) for row in values]
-    numeric = {i for i in range(len(columns)) if values and all(_is_number(row[i]) for row in values)}
-    numeric |= {i for i, name in enumerate(columns) if name in right}
-    full_widths = [max([display_width(name), *(display_width(r[i]) for r in cells)]) for i, name in enumerate(headers)]
+    numeric = {i for i, name in enumerate(columns) if name in right}
+    numeric |= {i for i, column in enumerate(zip(*values, strict=True)) if all(map(_is_number, column))}
+    full_widths = [max(map(display_width, column)) for column in zip(headers, *cells, strict=True)]
     available = (width or terminal_width()) - _GAP * (len(columns) - 1)
     widths = fitted(full_widths, available, [name in whole for name in columns])
     if sum(widths) > available and values:

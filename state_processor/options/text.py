@@ -35,7 +35,8 @@ def parse_options(place: str, options: Sequence[Option], texts: Mapping[str, str
     for option in options:
         if option.prefix:
             by_lower |= _gathered(option, by_lower)
-    names = [name for name in texts if not any(o.prefix and name.lower().startswith(o.prefix) for o in options)]
+    prefixes = tuple(option.prefix for option in options if option.prefix)
+    names = [name for name in texts if not name.lower().startswith(prefixes)]
     check_option_names({name: texts[name] for name in names}, [o.name for o in options], place)
     values = {o.argument: o.kind.of_text(o.name, by_lower[o.name.lower()]) for o in options if o.name.lower() in by_lower}
     check_allowed(values.get("serializers", ()), allowed)

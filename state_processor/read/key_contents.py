@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -132,7 +133,8 @@ def _states(stored: StoredOperator, name: str | None) -> list[StateDescription]:
     """Return the descriptions of a state, or of all states that may have rows for a key."""
     states = stored.survey()[0]
     stored_as = None if name is None else stored_name(name, states)
-    return [state for of_name in states.values() for state in of_name if state.is_keyed and stored_as in (None, state.name)]
+    variants = chain.from_iterable(states.values() if stored_as is None else [states.get(stored_as, [])])
+    return [state for state in variants if state.is_keyed]
 
 
 def _row(name: str, columns: dict[str, Any]) -> dict[str, Any]:

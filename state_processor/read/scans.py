@@ -88,7 +88,7 @@ def open_operator(options: SourceOptions, cached: KnownStates | None = None) -> 
     stored = StoredOperator.find(options.access.open(options.path), options.operator.uid, options.operator.uid_hash)
     if cached is None or (cached.digest, cached.operator) != (stored.snapshot.digest, stored.operator.operator_id):
         return stored
-    return replace(stored, known=(cached.states, []))
+    return replace(stored, earlier_survey=(cached.states, []))
 
 
 def find_reader(options: SourceOptions, read: StatesToRead) -> SelectableStateReader:

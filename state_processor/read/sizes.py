@@ -81,12 +81,11 @@ class SizeReport:
         operators = snapshot.metadata.operators
         if operator is not None:
             operators = (find_operator(snapshot, operator.uid, operator.uid_hash),)
-        parts = [
-            SizePart(sizes, o.uid, o.operator_id, split, kind, top or 1 << 62)
-            for o in operators
-            for sizes in (KeyedSizes(StoredOperator(snapshot, o)),)
-            for split in parts_for(sizes.splits_of_keys if kind == "key" else sizes.splits, threads)
-        ]
+        parts = []
+        for stored in operators:
+            sizes = KeyedSizes(StoredOperator(snapshot, stored))
+            splits = parts_for(sizes.splits_of_keys if kind == "key" else sizes.splits, threads)
+            parts += [SizePart(sizes, stored.uid, stored.operator_id, split, kind, top or 1 << 62) for split in splits]
         if operator is not None and not parts:
             raise NotFoundError(f"{operator_label(operators[0])} has no keyed state")
         return cls(kind, top, parts)

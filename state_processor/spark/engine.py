@@ -196,14 +196,15 @@ class SparkEngine:
 
     def _in_frames(self, files: Sequence[StateFiles]) -> list[StateFiles]:
         """Return passes over DataFrames: changes that read a snapshot in this process have rows of Arrow."""
-        passes = [rows_pass for job in files for rows_pass in job.rows]
-        frames = {
-            id(rows): rows if isinstance(rows, SparkRows) else rows_of(self.spark, rows.to_arrow())
-            for rows in (rows_pass.rows for rows_pass in passes)
-        }
-        return [
-            replace(job, rows=[replace(rows_pass, rows=frames[id(rows_pass.rows)]) for rows_pass in job.rows]) for job in files
-        ]
+        frames: dict[int, SparkRows] = {}
+
+        def in_frame(rows_pass: RowsPass) -> RowsPass:
+            rows = rows_pass.rows
+            if id(rows) not in frames:
+                frames[id(rows)] = rows if isinstance(rows, SparkRows) else rows_of(self.spark, rows.to_arrow())
+            return replace(rows_pass, rows=frames[id(rows)])
+
+        return [replace(job, rows=list(map(in_frame, job.rows))) for job in files]
 
     def _write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
         if are_small(files):

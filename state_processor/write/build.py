@@ -148,9 +148,12 @@ class SavepointBuild:
     @property
     def _sources(self) -> tuple[Snapshot, ...]:
         """The source savepoint, and the snapshots that operators are copied from."""
-        copied = [draft.source.snapshot for draft in self.drafts if draft.source is not None and draft.source.is_copied]
-        snapshots = copied if self.snapshot is None else [self.snapshot, *copied]
-        return tuple({(s.directory, s.digest): s for s in reversed(snapshots)}.values())[::-1]
+        sources = {} if self.snapshot is None else {(self.snapshot.directory, self.snapshot.digest): self.snapshot}
+        for draft in self.drafts:
+            if draft.source is not None and draft.source.is_copied:
+                copied = draft.source.snapshot
+                sources.setdefault((copied.directory, copied.digest), copied)
+        return tuple(sources.values())
 
     def check_source(self) -> None:
         """Refuse to go on if a source savepoint was replaced: types, copied bytes and shared files are of the former one."""
@@ -427,17 +430,16 @@ class SavepointBuild:
             for outcome in outcomes:
                 files.update(changed_files(outcome, engine))
             written = dict(zip(files, engine.write_files(list(files.values()), staging), strict=True))
-            operators = [written_operator(outcome, copies, written) for outcome in outcomes]
+            operators, summaries = zip(*(written_operator(outcome, copies, written) for outcome in outcomes), strict=True)
         self.check_source()
         metadata = commit_savepoint(
             staging,
-            [operator for operator, _ in operators],
+            operators,
             version=self._metadata_version,
             checkpoint_id=self._checkpoint_id,
             master_states=self.snapshot.metadata.master_states if self.snapshot is not None else (),
             format=self._format.savepoint_format,
         )
-        summaries = tuple(summary for _, summary in operators)
         report = self.migration_report() if self._migrated_to is not None else None
         shared = refers_elsewhere(metadata)
         return WriteSummary(

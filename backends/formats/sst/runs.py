@@ -43,9 +43,14 @@ def runs_of(files: Iterable[TableFile], lower: bytes, upper: bytes) -> list[list
 
     A level is one run. Tables of level 0 overlap and become several runs. Sequence numbers decide which entry is newer.
     """
-    files_in_range = [file for file in files if first_key(file) < upper and last_key(file) >= lower]
-    levels = sorted({file.level for file in files_in_range})
-    return [run for level in levels for run in _disjoint(file for file in files_in_range if file.level == level)]
+    levels: dict[int, list[TableFile]] = {}
+    for file in files:
+        if first_key(file) < upper and last_key(file) >= lower:
+            levels.setdefault(file.level, []).append(file)
+    runs: list[list[TableFile]] = []
+    for level in sorted(levels):
+        runs += _disjoint(levels[level])
+    return runs
 
 
 def _order(internal_key: bytes) -> tuple[bytes, int]:

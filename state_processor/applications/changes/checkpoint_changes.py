@@ -76,8 +76,11 @@ def _states(snapshot: Snapshot, operators: list[OperatorState]) -> list[tuple[Op
 
 def _alike(state: StateDescription, earlier: StateDescription) -> bool:
     """Return whether two states have the same kind and types."""
-    types, earlier_types = ({n: s.snapshot().to_bytes() for n, s in d.serializers.items()} for d in (state, earlier))
-    return state.kind == earlier.kind and types == earlier_types
+    return state.kind == earlier.kind and _types_of(state) == _types_of(earlier)
+
+
+def _types_of(state: StateDescription) -> dict[str, bytes]:
+    return {role: serializer.snapshot().to_bytes() for role, serializer in state.serializers.items()}
 
 
 _LOG: Final = getLogger("state_processor")

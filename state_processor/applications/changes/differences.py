@@ -220,7 +220,8 @@ def state_differences(
     ``options``, ``full`` and ``exact_times``: see
     :meth:`~state_processor.applications.changes.state_difference.OperatorPair.difference`.
     """
-    before, after = ({o.operator_id: o for o in snapshot.metadata.operators} for snapshot in (old, new))
+    before = {operator.operator_id: operator for operator in old.metadata.operators}
+    after = {operator.operator_id: operator for operator in new.metadata.operators}
     operators = {**before, **after}
     renamed = _renamed((old, before), (new, after))
     stored: set[str] = set()
@@ -280,10 +281,12 @@ def _renamed(old: _Side, new: _Side) -> dict[str, str]:
     An operator was renamed if its uid is gone, and exactly one other uid is new whose operator has the same states: names,
     kinds and types. If several operators have these states, none is taken for another.
     """
-    gone, added = ({h: o for h, o in side[1].items() if h not in opposite[1]} for side, opposite in ((old, new), (new, old)))
+    (old_snapshot, before), (new_snapshot, after) = old, new
+    gone = {uid_hash: operator for uid_hash, operator in before.items() if uid_hash not in after}
+    added = {uid_hash: operator for uid_hash, operator in after.items() if uid_hash not in before}
     if not gone or not added:
         return {}
-    earlier, later = (_by_states(*side) for side in ((old[0], gone), (new[0], added)))
+    earlier, later = _by_states(old_snapshot, gone), _by_states(new_snapshot, added)
     alone = (states for states, hashes in earlier.items() if len(hashes) == len(later.get(states, ())) == 1)
     return {later[states][0]: earlier[states][0] for states in alone}
 
@@ -324,14 +327,12 @@ def with_bytes(differences: Sequence[StateDifference], rows: Sequence[dict[str, 
         absent = 0 if d.operator_uid_hash not in skipping else None
         return measured[place].get(d.state_name or "", absent)
 
-    return [
-        {
-            **row,
-            "bytes_before": None if d.type_before is None else size(d, d.old),
-            "bytes_after": None if d.type_after is None else size(d, d.new),
-        }
-        for d, row in zip(differences, rows, strict=True)
-    ]
+    sized = []
+    for difference, row in zip(differences, rows, strict=True):
+        before = None if difference.type_before is None else size(difference, difference.old)
+        after = None if difference.type_after is None else size(difference, difference.new)
+        sized.append({**row, "bytes_before": before, "bytes_after": after})
+    return sized
 
 
 def _sizes(snapshot: Snapshot, operator: OperatorState, keyed: bool) -> dict[str, int | None]:

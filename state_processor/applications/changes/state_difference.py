@@ -79,11 +79,17 @@ class OperatorDifference:
 
 
 def _rows(reader: OperatorStateReader | None, parts: Sequence[Any]) -> list[dict[str, Any]]:
-    return [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()] if reader is not None else []
+    rows: list[dict[str, Any]] = []
+    if reader is not None:
+        for part in parts:
+            for batch in reader.read(part):
+                rows += batch.to_pylist()
+    return rows
 
 
 def _by_key(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    before, after = ({repr(row[_KEY]): row for row in rows} for rows in (old, new))
+    before = {repr(row[_KEY]): row for row in old}
+    after = {repr(row[_KEY]): row for row in new}
     for text, row in before.items():
         if text not in after:
             yield {CHANGE: DELETE, _KEY: row[_KEY], BEFORE: row[_VALUE]}

@@ -249,7 +249,8 @@ class OperatorDraft:
         """Return whether a state of the source savepoint is in the new one, possibly with changes."""
         left_out = self.migration.left_out if self.migration is not None else frozenset()
         changes = self.changes
-        return not any(name in replaced for replaced in (changes.removed, left_out, changes.added, changes.operator_states))
+        is_left_out = name in left_out or name in changes.removed
+        return not (is_left_out or name in changes.added or name in changes.operator_states)
 
     def converts(self, name: str) -> bool:
         """Return whether a migration converts the entries of a state of the source savepoint."""
@@ -257,7 +258,7 @@ class OperatorDraft:
 
     def kept_keyed(self) -> tuple[str, ...]:
         """Return the names of the keyed states of the source savepoint that the new one keeps."""
-        return tuple(name for name in self.source_keyed if self.keeps(name))
+        return tuple(filter(self.keeps, self.source_keyed))
 
     def stored(self, name: str) -> str:
         """Return the name that a savepoint has for a state; a PyFlink job may use a shorter name."""

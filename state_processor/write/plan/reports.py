@@ -309,19 +309,21 @@ class WriteSummary:
             yield f"It refers to files of {redacted(self.shares_files_of)}, which has to stay as long as this savepoint is needed"
 
     def _rows(self) -> list[dict[str, Any]]:
-        return [
-            {"operator": o.label, **{c: getattr(o, c) for c in _SHOWN}, "states": ", ".join((*o.states, *o.unread))}
-            for o in self.operators
-            if o.states or o.has_unread_keyed
-        ]
+        rows = []
+        for operator in self.operators:
+            if operator.states or operator.has_unread_keyed:
+                facts = {name: getattr(operator, name) for name in _SHOWN}
+                rows.append({"operator": operator.label, **facts, "states": ", ".join((*operator.states, *operator.unread))})
+        return rows
 
     def _change_rows(self) -> list[dict[str, Any]]:
-        return [
-            {"operator": o.label, "state": c.state, "change": c.change}
-            | dict(zip(_COUNTS, (_UNKNOWN if n is None else n for n in _counts(c)), strict=True))
-            for o in self.operators
-            for c in o.changes
-        ]
+        rows = []
+        for operator in self.operators:
+            for change in operator.changes:
+                counts = [_UNKNOWN if count is None else count for count in _counts(change)]
+                row: dict[str, Any] = {"operator": operator.label, "state": change.state, "change": change.change}
+                rows.append(row | dict(zip(_COUNTS, counts, strict=True)))
+        return rows
 
 
 def _counts(change: StateChanges) -> tuple[int | None, ...]:

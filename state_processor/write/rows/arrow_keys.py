@@ -39,13 +39,14 @@ def shared_key_numbers(
     ``left_columns`` and ``right_columns``: the columns of both tables. ``matching_nulls``: the positions of columns where null
     equals null.
     """
-    together = [
-        pa.chunked_array([*a.cast(type_).chunks, *b.cast(type_).chunks], type_)
-        for a, b, type_ in ((a, b, _common(a.type, b.type)) for a, b in zip(left_columns, right_columns, strict=True))
-    ]
+    together = []
+    for left, right in zip(left_columns, right_columns, strict=True):
+        type_ = _common(left.type, right.type)
+        together.append(pa.chunked_array([*left.cast(type_).chunks, *right.cast(type_).chunks], type_))
     numbers = key_numbers(together)
-    for column in (column for i, column in enumerate(together) if i not in matching_nulls):
-        numbers[np.asarray(column.is_null())] = -1
+    for i, column in enumerate(together):
+        if i not in matching_nulls:
+            numbers[np.asarray(column.is_null())] = -1
     count = len(left_columns[0])
     return numbers[:count], numbers[count:]
 

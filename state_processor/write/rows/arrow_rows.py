@@ -73,8 +73,12 @@ def _digest(table: pa.Table) -> bytes:
     """Return the digest of the buffers of a table: 20 GB in a second. Streams of Arrow do not tell which ones can change."""
     import xxhash
 
-    chunks = (chunk for column in table.columns for chunk in column.chunks)
-    buffers = {b.address: b for chunk in chunks for b in chunk.buffers() if b is not None}
+    buffers = {}
+    for column in table.columns:
+        for chunk in column.chunks:
+            for buffer in chunk.buffers():
+                if buffer is not None:
+                    buffers[buffer.address] = buffer
     state = xxhash.xxh3_128()
     for buffer in buffers.values():
         state.update(buffer)

@@ -132,7 +132,7 @@ def checked_schema(rows: OperatorRows, columns: Collection[str] = ()) -> pa.Sche
     seen: dict[str, str] = {}
     for name in names:
         first = seen.setdefault(name if rows.case_sensitive else name.lower(), name)
-        if sum(n == name for n in names) > 1:
+        if names.count(name) > 1:
             raise InvalidRowError(f"there are several columns {name!r}; drop or rename all but one")
         if first != name:
             raise InvalidRowError(
@@ -253,17 +253,17 @@ class KeyedRows:
             raise InvalidRowError(f"column {listed} is reserved for metadata: name the states by states=, or drop the column")
         self._warn_of_losses(stored)
         namespace = self.namespace_type()
-        states = {
+        states: dict[str, tuple[str, StateSpec]] = {
             name: (
                 shown_name(read.state) if name == VALUE else name,
                 spec_of(name, read.kind, read.type, namespace, has_ttl=read.has_ttl),
             )
             for name, read in stored.items()
         }
-        inferred = {
-            n: type_of_column(f.type, f"state {n!r}: column {n!r}") for n, f in value_columns.items() if n not in reserved
-        }
-        return {n: states[n] if n in states else (n, ValueState(inferred[n])) for n in columns if n in states or n in inferred}
+        for name, column in value_columns.items():
+            if name not in reserved:
+                states[name] = (name, ValueState(type_of_column(column.type, f"state {name!r}: column {name!r}")))
+        return {name: states[name] for name in columns if name in states}
 
     def namespace_type(self) -> TypeSerializer | None:
         """Return the type that a column of windows or namespaces was read with, unless the state has no namespaces."""

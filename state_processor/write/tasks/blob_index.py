@@ -72,8 +72,10 @@ class BlobIndex:
 
 def blob_indexes(rows: Iterable[pa.RecordBatch]) -> list[BlobIndex]:
     """Return indexes from rows of :data:`BLOB_INDEXES`."""
-    records = (row for batch in rows for row in batch.to_pylist())
-    return [BlobIndex(row["index_file"], tuple(row["subtasks"]), tuple(row["sizes"])) for row in records]
+    indexes: list[BlobIndex] = []
+    for batch in rows:
+        indexes += [BlobIndex(row["index_file"], tuple(row["subtasks"]), tuple(row["sizes"])) for row in batch.to_pylist()]
+    return indexes
 
 
 def write_index(table: pa.Table, staging: Staging) -> Iterator[pa.RecordBatch]:

@@ -80,9 +80,9 @@ class LocalEngine:
 
     def run_parts(self, parts: Sequence[SourcePart], task: Callable[[Any], Any]) -> list[Any]:
         """See :class:`~state_processor.write.tasks.passes.Engine`."""
-        run = RunParts(task, tuple(((number, part),) for number, part in enumerate(parts)))
+        run = RunParts(task, tuple((numbered,) for numbered in enumerate(parts)))
         results = results_by_number(_run_in_threads(run, len(parts), self._threads or _LOCAL_THREADS))
-        return [results[number] for number in range(len(parts))]
+        return list(map(results.__getitem__, range(len(parts))))
 
     copy_files = run_parts
 
@@ -120,9 +120,11 @@ class LocalEngine:
             shutil.rmtree(directory, ignore_errors=True)
 
     def _written(self, files: StateFiles, staging: Staging) -> Written:
-        indexes = [index for rows_pass in files.rows for index in self._encoded(rows_pass, staging)]
+        indexes: list[BlobIndex] = []
+        for rows_pass in files.rows:
+            indexes += self._encoded(rows_pass, staging)
         for parts_pass in files.parts:
-            groups = tuple(tuple((0, part) for part in parts) for parts in _groups(parts_pass.parts))
+            groups = _groups(parts_pass.parts)
             first_pass = FirstPass(EncodeParts(((0, parts_pass.encode),), groups), staging)
             indexes += blob_indexes(_run_in_threads(first_pass, len(groups), self._threads or _LOCAL_THREADS))
         second_pass = SecondPass(((0, files.write),), staging, indexes, tuple((i,) for i in range(files.parallelism)))
@@ -149,11 +151,15 @@ class LocalEngine:
         return indexes
 
 
-def _groups(parts: Sequence[SourcePart]) -> list[Sequence[SourcePart]]:
-    """Divide parts for the threads. Blobs of a later part are behind blobs of an earlier one."""
+def _groups(parts: Sequence[SourcePart]) -> tuple[tuple[tuple[int, SourcePart], ...], ...]:
+    """Divide parts for the threads, each with the number of its only encoder.
+
+    Blobs of a later part are behind blobs of an earlier one.
+    """
     count = min(len(parts), _PARTS_PER_THREAD * _LOCAL_THREADS)
     bounds = [i * len(parts) // count for i in range(count + 1)]
-    return [parts[begin:end] for begin, end in pairwise(bounds)]
+    numbered = tuple((0, part) for part in parts)
+    return tuple(numbered[begin:end] for begin, end in pairwise(bounds))
 
 
 def _encode(task: FirstPass, batch: pa.RecordBatch) -> list[pa.RecordBatch]:

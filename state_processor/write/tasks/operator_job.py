@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from time import time_ns
 from typing import Any, Final
 
@@ -101,7 +101,9 @@ def first_pass(outcome: OperatorOutcome, target: KeyedTarget, state_rows: StateR
         if name in ids
     )
     last_access = time_ns() // 1_000_000
-    columns = _columns(*state_rows.columns.values(), *({name: name for name in QUEUE_COLUMNS} for _ in state_rows.queues))
+    columns = _columns(*state_rows.columns.values())
+    if state_rows.queues:
+        columns += [name for name in QUEUE_COLUMNS if name not in columns]
     return RowsPass(state_rows.rows, columns, EncodeRows(target, states, last_access, tuple(state_rows.queues.values())))
 
 
@@ -115,7 +117,7 @@ def _deletion_pass(outcome: OperatorOutcome, target: KeyedTarget, deletion: Dele
 
 
 def _columns(*mappings: Mapping[str, str]) -> list[str]:
-    return list(dict.fromkeys(column for mapping in mappings for column in mapping.values()))
+    return list(dict.fromkeys(chain.from_iterable(mapping.values() for mapping in mappings)))
 
 
 def _bases(outcome: OperatorOutcome) -> dict[int, BaseStore]:
@@ -306,7 +308,7 @@ def copy_unchanged(engine: Engine, outcomes: Sequence[OperatorOutcome], staging:
             continue
         snapshot, new_id = outcome.source.snapshot, outcome.identifier.uid_hash
         snapshots[id(snapshot)] = snapshot
-        for subtask in (_unchanged(outcome, s) for s in outcome.source.operator.subtasks):
+        for subtask in map(partial(_unchanged, outcome), outcome.source.operator.subtasks):
             copies[new_id, subtask.index] = subtask
             if subtask != OperatorSubtaskState(subtask.index):
                 parts.setdefault(id(snapshot), []).append(CopyPart(new_id, outcome.label, subtask))

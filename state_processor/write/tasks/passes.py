@@ -81,7 +81,11 @@ def task_result(number: int, value: Any) -> pa.RecordBatch:
 
 def results_by_number(batches: Batches) -> dict[int, Any]:
     """Return the values of :data:`TASK_RESULTS`; of a task that ran more than once, one attempt."""
-    return {row["number"]: pickle.loads(row["value"]) for batch in batches for row in batch.to_pylist()}
+    values = {}
+    for batch in batches:
+        for row in batch.to_pylist():
+            values[row["number"]] = pickle.loads(row["value"])
+    return values
 
 
 _BATCH_BYTES: Final = 32 << 20
