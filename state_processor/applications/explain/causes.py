@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -17,7 +18,8 @@ from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 
 _SENTENCES: Final[Mapping[Kind, str]] = {
-    Kind.UNMAPPED_OPERATOR: "The new job lacks operator {operator}: its uid was changed or removed, or the operator was removed.",
+    Kind.UNMAPPED_OPERATOR: "The new job lacks operator {operator}: its uid was changed or removed, or the operator was "
+    "removed{generated}.",
     Kind.DUPLICATE_UID: "Two operators of the new job have the uid {uid}: Flink can't build the graph of the job.",
     Kind.OPERATORS_SWAPPED: "Operator {operator} may have exchanged its id with another operator of the job.",
     Kind.MAX_PARALLELISM: "The max parallelism of operator {operator} changed from {before} to {after}.",
@@ -59,7 +61,8 @@ _SENTENCES: Final[Mapping[Kind, str]] = {
     Kind.CHANGELOG: "The snapshot has a changelog, and the job lacks the storage of changelogs {name}.",
     Kind.IN_FLIGHT: "The unaligned checkpoint has records in flight, and the graph of the job or its parallelism changed.",
     Kind.FINISHED_TASKS: "A chain of the new job has operators that had finished in the snapshot, and others: Flink refuses it.",
-    Kind.CHECKPOINT: "A checkpoint of the running job was not completed: the snapshot that the job restored is not the cause.",
+    Kind.CHECKPOINT: "A checkpoint of the running job was not completed{what_is_told}: the snapshot that the job restored is "
+    "not the cause.",
     Kind.OTHER_JOB: "No operator of the snapshot is in the new job: it is the snapshot of another job, or all uids changed.",
     Kind.NO_BACKEND: "The state backend {name} is not on the class path of this Flink.",
     Kind.FIELD_TYPE: "{Field} of {state} changed{change}: Flink does not convert fields of POJOs.",
@@ -75,13 +78,13 @@ _SENTENCES: Final[Mapping[Kind, str]] = {
     Kind.RESOURCES: "The cluster has too few free slots for the job.",
     Kind.HIGH_AVAILABILITY: "The high-availability store does not lead to a snapshot that can be read.",
     Kind.RESTORE_MODE: "The state backend does not support the claim mode of the restore, or this format of savepoints.",
-    Kind.CONFIGURATION: "An option of Flink is missing, or its value is not valid.",
+    Kind.CONFIGURATION: "An option of Flink is missing, or its value is not valid{what_is_told}.",
     Kind.LINKAGE: "The jars do not fit together: {library} is missing, has another version, or is loaded twice.",
     Kind.PYTHON: "The Python worker does not have {library}.",
     Kind.SOURCE_POSITION: "The position of a source in the snapshot is gone from the external system: it was deleted or has "
     "expired.",
     Kind.EXTERNAL: "The job can't reach an external system, or has no access to it.",
-    Kind.PROGRAM: "The program of the job, or a record of it, is not valid: Flink refuses it with any snapshot.",
+    Kind.PROGRAM: "The program of the job, or a record of it, is not valid{what_is_told}: Flink refuses it with any snapshot.",
     Kind.JOB_CODE: "The code of the job threw {name} in {method}: Flink itself did not refuse the snapshot.",
     Kind.STATE_GROWS: "The state grows: keys, windows or elements of lists are added and never removed.",
     Kind.SKEW: "The state is not evenly distributed: few keys, or few key groups, have most of it.",
@@ -150,10 +153,15 @@ _ADVICE: Final[Mapping[Kind, str]] = {
     Kind.MAX_PARALLELISM: "Or set the max parallelism of the snapshot in the job.",
 }
 _PASS_JOB: Final = "Pass the new job with --job, such as a savepoint of its empty start: most of such changes keep the state."
+_GENERATED: Final = (
+    ". No uid is known that leads to this id: if the operator has none, Flink derives the id from the graph of the job, and the "
+    "graph changed"
+)
 _UNKNOWN: Final = {
     **dict.fromkeys(("uid", "before", "after", "version", "written", "method"), "?"),
     "path": "the path",
     "name": "",
+    "what": "",
     "required": "another one",
 }
 """Words for facts that are not known."""
@@ -175,6 +183,7 @@ def sentence_of(
         **{key: value for key, value in facts.items() if value},
         "operator": operator or "of the trace",
         "state": place,
+        "generated": _GENERATED if re.fullmatch(r"[0-9a-f]{32}", operator or "") else "",
         "State": f"{place[0].upper()}{place[1:]}",
         "Class": f"Class {name}" if name else "A class",
         "library": name or "a class or module",
@@ -182,7 +191,8 @@ def sentence_of(
         "Field": f"Field {field!r}" if field else "A field",
         "change": f" from {written} to {required}" if is_told else f" ({detail})" if detail else "",
     }
-    return _SENTENCES[kind].format_map(names)
+    names["what_is_told"] = f" ({names['what']})" if names["what"] else ""
+    return (facts.get("says") or _SENTENCES[kind]).format_map(names)
 
 
 def advice_of(kind: Kind) -> str:
@@ -207,6 +217,7 @@ _AMBIGUOUS: Final = frozenset(
 )
 """Kinds that may follow from another query, from another version of a connector or from parts of a type."""
 _LONGEST: Final = 600
+_LONGEST_SENTENCE: Final = 200
 _CAUSES: Final[Mapping[Kind, Cause]] = {
     Kind.STATE_KIND: Cause.KIND,
     Kind.STATE_MODE: Cause.KIND,
@@ -234,7 +245,7 @@ def of_findings(
     """
     main = next((finding for finding in findings if finding.state is not None and not finding.state.is_timer), findings[0])
     kind = kind or main.kind
-    facts = dict({} if sighting is None else sighting.facts)
+    facts = dict({} if sighting is None else sighting.told(kind))
     written, required = _sides(main, kind, facts)
     lines = dict.fromkeys(line for finding in findings for line in finding.verdict.repair)
     if sighting is not None:  # Flink failed: the code is another one
@@ -303,7 +314,7 @@ def of_sighting(
         verdict = StateVerdict("" if state is None else state.name, Outcome.REFUSED, cause=cause, part=part)
         lines = scene.remedies(verdict, operator, state, _sized(kind, sighting.facts.get("after", "")))
     written = "" if state is None else state.kind if kind in _OF_KINDS else state.type_text(part or VALUE) or ""
-    facts = dict(sighting.facts)
+    facts = dict(sighting.told(kind))
     before = facts.get("old") or facts.get("before", "")
     written = before or written if kind is Kind.SERIAL_VERSION else written or before
     sides = (written, facts.get("new") or facts.get("after", ""))
@@ -322,7 +333,7 @@ def of_sighting(
         evidence=evidence,
         lines=lines,
         message=sighting.message,
-        advice=_hint(kind, scene) if advice is None else advice,
+        advice=_hint(kind, scene, sighting) if advice is None else advice,
     )
 
 
@@ -333,8 +344,10 @@ def _certainty(kind: Kind, sighting: Sighting) -> Certainty:
     return Certainty.LIKELY if kind in _AMBIGUOUS and not is_told else sighting.certainty
 
 
-def _hint(kind: Kind, scene: Scene) -> str:
+def _hint(kind: Kind, scene: Scene, sighting: Sighting) -> str:
     """Return the advice for a trace. The description of the job leads to repairs that keep state."""
+    if sighting.rule.advice and kind is sighting.kind:
+        return sighting.rule.advice
     if kind not in _OF_DESCRIPTION or scene.new is not None:
         return advice_of(kind)
     return " ".join(filter(None, (_PASS_JOB, advice_of(kind))))
@@ -366,6 +379,7 @@ def make(
     sides = {side: _short(facts.get(side, "")) for side in ("written", "required")}
     texts = dict(facts) | sides | ({"before": sides["written"], "after": sides["required"]} if kind in _CAUSES else {})
     texts |= {side: facts[side] for side in ("before", "after") if facts.get(side)}
+    texts["what"] = _told_by(message)
     state_name = facts.get("state") if state is None else state.name
     return FailureCause(
         kind,
@@ -382,6 +396,14 @@ def make(
         tuple(text[:_LONGEST] for text in evidence),
         message[:_LONGEST],
     )
+
+
+def _told_by(message: str) -> str:
+    """Return the first sentence of the message of an exception, without its class."""
+    line = message.partition("\n")[0]
+    head, separator, text = line.partition(": ")
+    text = text if separator and " " not in head else line
+    return text.partition(". ")[0].rstrip(".")[:_LONGEST_SENTENCE]
 
 
 def _short(name: str) -> str:

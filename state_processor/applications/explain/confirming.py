@@ -32,6 +32,7 @@ from state_processor.applications.jobs.signature import (
 )
 from state_processor.applications.jobs.undescribed import class_names, classes_inside
 from state_processor.applications.jobs.verdicts import Cause
+from state_processor.backends.metadata.discovery import find_snapshots
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.streams import streams_in_files
 from state_processor.backends.state import descriptions as kinds
@@ -43,6 +44,10 @@ from state_processor.support.errors import MissingFileError, NotASnapshotError, 
 FILES: Final = frozenset({Kind.FILE_MISSING, Kind.FILE_DAMAGED, Kind.MOVED, Kind.CLAIMED})
 OPENING: Final = frozenset({Kind.NOT_FOUND, Kind.NOT_A_SNAPSHOT, Kind.METADATA_DAMAGED, Kind.NEWER_FORMAT})
 """Kinds that show when the snapshot is opened."""
+_OF_DIRECTORY: Final = (
+    "The path {path} is not a snapshot, but a directory that has snapshots, such as the checkpoint directory of a job. The "
+    "newest complete one is {newest}."
+)
 _ORDER: Final[Mapping[Kind, Sequence[Kind]]] = {
     Kind.FILE_MISSING: (Kind.CLAIMED, Kind.FILE_MISSING, Kind.MOVED),
     Kind.FILE_DAMAGED: (Kind.FILE_DAMAGED, Kind.FILE_MISSING),
@@ -67,8 +72,19 @@ def of_problem(scene: Scene, sighting: Sighting | None = None) -> FailureCause:
     kind = problem_kind(scene.problem)
     facts = {} if sighting is None else dict(sighting.facts)
     message = "" if sighting is None else sighting.message
+    if kind is Kind.NOT_FOUND and (newest := _newest_checkpoint(scene)) is not None:
+        facts |= {"says": _OF_DIRECTORY, "path": scene.source, "newest": newest}
     certainty = Certainty.POSSIBLE if kind is Kind.STORAGE else Certainty.CONFIRMED  # this machine may have other rights
     return make(kind, certainty, {"path": scene.source} | facts, evidence=[str(scene.problem)], message=message)
+
+
+def _newest_checkpoint(scene: Scene) -> str | None:
+    """Return the path of the newest complete snapshot below the path; ``None`` if there is none."""
+    try:
+        infos = find_snapshots(scene.source, scene.access.storage()).snapshots
+    except StateProcessorError:
+        return None
+    return next((info.path for info in infos if info.is_complete is not False), None)
 
 
 def of_opening(sighting: Sighting, scene: Scene) -> Sequence[FailureCause]:

@@ -37,6 +37,9 @@ _LARGEST_LOG: Final = 64 << 20
 _CONSEQUENCES: Final = frozenset({Kind.LOST_PROCESS, Kind.CHECKPOINT, Kind.RESOURCES, Kind.EXTERNAL})
 """Kinds that often follow from another failure of the same log."""
 
+_SECONDARY: Final = _CONSEQUENCES | {Kind.LINKAGE}
+"""Kinds that are left out beside a confirmed cause."""
+
 
 @takes_options
 def explain(
@@ -99,7 +102,7 @@ def explain(
     if below is not None:
         checked.append(f"{snapshot} is not a snapshot: the newest snapshot below it was taken")
     causes: list[FailureCause] = []
-    for sighting in seen:
+    for sighting in _deepest(seen):
         try:
             causes += confirm(sighting, scene)
         except Contradiction as contradiction:
@@ -112,7 +115,11 @@ def explain(
     throwables = {str(throwable) for sighting in seen for throwable in sighting.trace.throwables}
     roots = dict.fromkeys(str(trace.throwables[-1]) for trace in log.traces)
     unexplained = [root for root in roots if root not in throwables]
-    return Explanation(tuple(_ranked(causes)), tuple(checked), tuple(unexplained))
+    ranked = _ranked(causes)
+    if ranked and ranked[0].certainty is Certainty.CONFIRMED and ranked[0].message:  # it explains what followed
+        ranked = [c for c in ranked if c.certainty is not Certainty.LIKELY or c.kind not in _SECONDARY]
+        unexplained = []
+    return Explanation(tuple(ranked), tuple(checked), tuple(unexplained))
 
 
 def _text(error: str | PathLike[str], access: SnapshotAccess) -> str:
@@ -158,6 +165,12 @@ def _merged(seen: Iterable[Sighting]) -> list[Sighting]:
         operators, tasks = first.operators | sighting.operators, first.tasks | sighting.tasks
         merged[key] = replace(first, operators=operators, tasks=tasks)
     return list(merged.values())
+
+
+def _deepest(seen: Sequence[Sighting]) -> Sequence[Sighting]:
+    """Return sightings without those of wrappers, if the log has the exception that they report."""
+    causes = [sighting for sighting in seen if not sighting.rule.wraps]
+    return causes if any(sighting.kind not in _CONSEQUENCES or sighting.rule.says for sighting in causes) else seen
 
 
 def _looked_at(log: Log, scene: Scene, has_error: bool) -> Iterator[str]:

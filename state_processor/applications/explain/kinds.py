@@ -9,7 +9,7 @@ class Certainty(StrEnum):
     """The certainty of a cause."""
 
     CONFIRMED = "confirmed by the snapshot"
-    PLACE = "from the trace, and the snapshot confirms the place alone"
+    PLACE = "likely: the snapshot has the place that the trace names, and nothing confirms the cause"
     TRACE = "from the trace alone"
     LIKELY = "likely: the trace fits, and nothing confirms it"
     POSSIBLE = "possible"

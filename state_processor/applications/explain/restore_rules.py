@@ -386,6 +386,13 @@ RESTORE_RULES: Final = (
         "runtime.state.KeyedBackendSerializationProxy",
         plain=True,
     ),
+    rule(  # the files of a native savepoint of the heap have other key groups
+        Kind.BACKEND,
+        r"",
+        "runtime.state.FullSnapshotUtil",
+        classes=r"IndexOutOfBounds|EOFException",
+        thrown_in=r"FullSnapshotUtil",
+    ),
     rule(
         Kind.BACKEND,
         r"Unexpected state handle type, expected(?: one of)?: (?P<new>.+?), but found:? (?P<old>[\w$. ]+)|"

@@ -21,6 +21,9 @@ class Rule:
     thrown_in: re.Pattern[str] | None = None  # part of the method that threw it
     releases: tuple[str | None, str | None] = (None, None)  # the releases of Flink that have it; ``None`` for no limit
     plain: bool = False  # whether the message names the cause in so many words: nothing else makes Flink throw it
+    says: str = ""  # the sentence of the cause, with facts in braces, if the kind has a vaguer one
+    advice: str = ""  # the advice, if the kind has a vaguer one
+    wraps: bool = False  # whether the exception reports another one: what is below it comes first
     doing: str = ""  # what the method was doing that threw it, if the place is all that is known
 
 
@@ -34,16 +37,20 @@ def rule(
     thrown_in: str = "",
     releases: str = "",
     plain: bool = False,
+    says: str = "",
+    advice: str = "",
+    wraps: bool = False,
 ) -> Rule:
     """Return a rule.
 
     ``releases``: the first and the last release of Flink, such as ``1.9-1.16``; either may be absent. ``plain``: whether nothing
-    else makes Flink throw it.
+    else makes Flink throw it. ``says`` and ``advice``: more exact words than those of the kind. ``wraps``: whether it
+    reports another one.
     """
     since, _, until = releases.partition("-")
     limits = (since or None, until or None)
     patterns = _pattern(classes), _pattern(frames), _pattern(thrown_in)
-    return Rule(kind, re.compile(message, re.DOTALL), thrown_by, *patterns, limits, plain)
+    return Rule(kind, re.compile(message, re.DOTALL), thrown_by, *patterns, limits, plain, says, advice, wraps)
 
 
 def _pattern(text: str) -> re.Pattern[str] | None:

@@ -12,6 +12,7 @@ from state_processor.applications.explain.places import frames_of_places, kind_a
 from state_processor.applications.explain.restore_rules import RESTORE_RULES
 from state_processor.applications.explain.rule import Rule, rule
 from state_processor.applications.explain.surrounding_rules import SURROUNDING_RULES
+from state_processor.applications.explain.told_rules import TOLD_RULES
 from state_processor.applications.explain.traces import Throwable, Trace
 
 _SUBTASK: Final = re.compile(r"_([0-9a-f]{32})_\(\d+/\d+\)")
@@ -37,20 +38,42 @@ class Sighting:
         """The kind of the cause."""
         return self.rule.kind
 
+    def told(self, kind: Kind) -> Mapping[str, str]:
+        """Return the facts, with the sentence of the rule if the cause is of its kind."""
+        return {**self.facts, "says": self.rule.says} if self.rule.says and kind is self.kind else self.facts
+
     @property
     def certainty(self) -> Certainty:
         """The certainty of the cause, if nothing confirms it."""
         return Certainty.TRACE if self.rule.plain else Certainty.LIKELY
 
 
-RULES: Final = (*RESTORE_RULES, *SURROUNDING_RULES)
+RULES: Final = (*TOLD_RULES, *RESTORE_RULES, *SURROUNDING_RULES)
 """Rules, the specific ones first."""
-_JOB_RULES: Final = (
+_WRAPPERS: Final = tuple(candidate for candidate in RULES if candidate.wraps)
+_CAUSES: Final = tuple(candidate for candidate in RULES if not candidate.wraps and candidate not in TOLD_RULES)
+_OF_JOB_CODE: Final = (
     rule(Kind.LINKAGE, r"^(?P<name>[\w$./]+)$", "java.lang.ClassLoader", classes="ClassNotFoundException"),
-    *SURROUNDING_RULES,
+    *(candidate for candidate in SURROUNDING_RULES if not candidate.wraps),
 )
 """Rules about exceptions that the code of the job throws: it does not read the snapshot."""
 _OF_JOB: Final = rule(Kind.JOB_CODE, "", "the job")
+_OF_CHECKPOINT: Final = rule(
+    Kind.JOB_CODE,
+    "",
+    "the job",
+    says="The code of the job threw {name} in {method}, so that a checkpoint was not completed ({what}).",
+    advice="Correct this method of the job, or what it calls. The snapshot need not change.",
+)
+_OF_SNAPSHOT: Final = rule(
+    Kind.SERIALIZER,
+    "",
+    "the job",
+    says="{method}, of a serializer of the job, refused what wrote {state}: {what}.",
+    advice="Use the version of this class that wrote the snapshot, or let it read the former version: nothing is lost then.",
+)
+_SNAPSHOT_METHOD: Final = re.compile(r"\.(?:readSnapshot|resolveSchemaCompatibility|restoreSerializer|getCurrentVersion)$")
+"""Methods of serializer snapshots."""
 _FOR_ALL: Final = re.compile(r"java\.|$|org\.apache\.flink\.(?:util|runtime\.client|runtime\.JobException|client)\b")
 """Exceptions that do not tell where they come from."""
 _OF_PLACE: Final = rule(Kind.CODE, "", "")
@@ -65,16 +88,24 @@ def sightings(traces: Iterable[Trace], flink: str | None = None) -> Iterator[Sig
     known.
     """
     for trace in traces:
-        sighting = _by_message(trace, trace.throwables, flink) or _of_job(trace) or _by_place(trace)
-        sighting = sighting or _by_message(trace, trace.suppressed, flink)
+        sighting = (
+            _by_message(trace, trace.throwables, flink, TOLD_RULES)
+            or _of_snapshot(trace)
+            or _by_message(trace, trace.throwables, flink)
+            or _of_job(trace)
+            or _by_message(trace, trace.throwables, flink, _WRAPPERS)
+            or _by_place(trace)
+            or _by_message(trace, trace.suppressed, flink)
+        )
         if sighting is not None:
             yield sighting
 
 
-def _by_message(trace: Trace, throwables: Sequence[Throwable], flink: str | None) -> Sighting | None:
+def _by_message(trace: Trace, throwables: Sequence[Throwable], flink: str | None, rules: Sequence[Rule] = ()) -> Sighting | None:
+    """Return the sighting of the innermost exception that a rule fits: by default of those rules that fit causes."""
     for throwable in reversed(throwables):
         text = f"{throwable.class_name}: {throwable.message}"
-        for candidate in _JOB_RULES if trace.is_of_job(throwable) else RULES:
+        for candidate in rules or (_OF_JOB_CODE if trace.is_of_job(throwable) else _CAUSES):
             match = candidate.message.search(throwable.message)
             if match is None or not _is_in_release(candidate, flink):
                 continue
@@ -89,16 +120,30 @@ def _by_message(trace: Trace, throwables: Sequence[Throwable], flink: str | None
 
 def _sighting(rule: Rule, trace: Trace, throwable: Throwable, facts: Mapping[str, str]) -> Sighting:
     operators = frozenset({*_SUBTASK.findall(trace.text), *filter(None, (facts.get("operator"),))})
+    root = trace.throwables[-1]
+    if rule.wraps and root is not throwable:  # what is below is the cause, which no rule knows
+        return Sighting(rule, trace, str(root.original), facts, operators, frozenset(_VERTEX.findall(trace.entry)))
     return Sighting(rule, trace, str(throwable) or rule.thrown_by, facts, operators, frozenset(_VERTEX.findall(trace.entry)))
 
 
 def _of_job(trace: Trace) -> Sighting | None:
     """Return the sighting of an exception that the code of the job threw."""
     root = trace.throwables[-1]
-    if not trace.is_of_job(root):
+    wrapped = any(candidate.message.search(str(throwable)) for throwable in trace.throwables[:-1] for candidate in _WRAPPERS)
+    if not trace.is_of_job(root) and not (wrapped and trace.is_foreign(root)):
         return None
-    facts = {"name": root.class_name.rpartition(".")[2], "method": root.thrower}
-    return Sighting(_OF_JOB, trace, str(root), facts, tasks=frozenset(_VERTEX.findall(trace.entry)))
+    facts = {"name": root.original.class_name.rpartition(".")[2], "method": root.thrower}
+    return Sighting(
+        _OF_CHECKPOINT if wrapped else _OF_JOB, trace, str(root.original), facts, tasks=frozenset(_VERTEX.findall(trace.entry))
+    )
+
+
+def _of_snapshot(trace: Trace) -> Sighting | None:
+    """Return the sighting of an exception that the snapshot of a serializer of the job threw."""
+    root = trace.throwables[-1]
+    if not trace.is_foreign(root) or not _SNAPSHOT_METHOD.search(root.thrower):
+        return None
+    return _sighting(_OF_SNAPSHOT, trace, root, {"method": root.thrower})
 
 
 def _by_place(trace: Trace) -> Sighting | None:

@@ -63,15 +63,17 @@ SURROUNDING_RULES: Final = (
     # the running job
     rule(
         Kind.CHECKPOINT,
-        r"Size of the state is larger than the maximum permitted memory-backed state|Checkpoint expired before completing|"
+        r"Size of the state is larger than the maximum permitted memory-backed state|"
+        r"Trying to open gateway for unseen checkpoint|"
         r"Exceeded checkpoint tolerable failure threshold|Could not (?:complete|materialize|perform) (?:checkpoint|snapshot)|"
         r"Checkpoint was declined|Failed to trigger savepoint|(?:Asynchronous t|Task local |Trigger )ask checkpoint failed|"
         r"checkpoint failure|"
         r"Failure to finalize checkpoint|Could not finalize the pending checkpoint|"
-        r"Not all required tasks are currently running|"
-        r"Checkpoint Coordinator is suspending",
+        r"Not all required tasks are currently running",
         "runtime.checkpoint.CheckpointFailureManager",
+        wraps=True,
     ),
+    rule(Kind.CHECKPOINT, r"Checkpoint Coordinator is suspending", "runtime.checkpoint.CheckpointCoordinator"),
     rule(
         Kind.NO_KEY,
         r"No key set\. This method should not be called outside of a keyed context|can only be used on a 'keyed stream'|"

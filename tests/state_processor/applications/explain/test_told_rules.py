@@ -1,0 +1,174 @@
+"""Rules whose messages name the cause below a wrapper, and the words of their causes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import state_processor as sp
+from state_processor.applications.explain.kinds import Certainty, Kind
+
+_CHECKPOINT = "org.apache.flink.runtime.checkpoint.CheckpointException: "
+_DECLINED = f"{_CHECKPOINT}Could not complete snapshot 2 for operator A (1/1)#0. Failure reason: Checkpoint was declined."
+_RUNNABLE = "org.apache.flink.streaming.runtime.tasks.AsyncCheckpointRunnable.run"
+_STREAM = "org.apache.flink.runtime.state.filesystem.FsCheckpointStreamFactory$FsCheckpointStateOutputStream.flush"
+_CALLER = "org.apache.flink.streaming.util.functions.StreamingFunctionUtils.snapshotFunctionState"
+_SINK = "org.apache.flink.streaming.runtime.operators.sink.SinkWriterOperator.prepareSnapshotPreBarrier"
+_KEYED = "org.apache.flink.runtime.state.heap.HeapRestoreOperation.restore"
+_SERIALIZERS = "org.apache.flink.api.common.typeutils.TypeSerializerSnapshotSerializationUtil.readAndInstantiateSnapshotClass"
+_REFUSED = "org.apache.flink.util.StateMigrationException: The new state serializer"
+_STORE = "org.apache.flink.runtime.state.DefaultKeyedStateStore.getListState"
+
+
+def _text(*throwables: Sequence[str]) -> str:
+    """Return a trace: each exception with its methods, the outermost first."""
+    lines = []
+    for number, (head, *methods) in enumerate(throwables):
+        lines.append(f"{'Caused by: ' if number else ''}{head}")
+        lines += [f"\tat {method}(A.java:1)" for method in methods]
+    return "\n".join([*lines, ""])
+
+
+@pytest.mark.parametrize(
+    ("head", "frames", "kind", "words"),
+    [
+        (
+            "java.lang.IllegalStateException: closed",
+            ("com.acme.Export.snapshotState", _CALLER),
+            Kind.JOB_CODE,
+            "threw IllegalStateException in com.acme.Export.snapshotState, so that a checkpoint was not completed (closed)",
+        ),
+        (
+            "org.apache.flink.util.SerializedThrowable: java.io.IOException: timed out",
+            ("com.acme.Writer.flush", _SINK),
+            Kind.JOB_CODE,
+            "threw IOException in com.acme.Writer.flush",
+        ),
+        ("java.io.IOException: No space left on device", (_STREAM,), Kind.STORAGE, "The storage of checkpoints is full"),
+        ("java.io.IOException: Mkdirs failed to create file:/ck/chk-4", (_STREAM,), Kind.STORAGE, "(file:/ck/chk-4)"),
+        (
+            "org.apache.flink.types.NullFieldException: Field 1 is null, but expected to hold a value.",
+            (_RUNNABLE,),
+            Kind.PROGRAM,
+            "has null in field 1",
+        ),
+        (
+            "com.esotericsoftware.kryo.KryoException: x\nSerialization trace:\nthread (com.acme.Work)",
+            ("com.esotericsoftware.kryo.Kryo.writeObject", _RUNNABLE),
+            Kind.PROGRAM,
+            "field thread of com.acme.Work",
+        ),
+        (
+            "java.io.IOException: Size of the state is larger than the maximum permitted memory-backed state. Size=9, maxSize=5.",
+            (_RUNNABLE,),
+            Kind.CHECKPOINT,
+            "a state has 9 bytes",
+        ),
+        (f"{_CHECKPOINT}Checkpoint expired before completing.", (_RUNNABLE,), Kind.CHECKPOINT, "checkpointing.timeout"),
+        (
+            f"{_CHECKPOINT}Checkpoint triggering task A (1/4) of job 0a is not being executed at the moment.",
+            (_RUNNABLE,),
+            Kind.CHECKPOINT,
+            "task A (1/4) was not",
+        ),
+        ("java.lang.IllegalStateException: odd", (_RUNNABLE,), Kind.CHECKPOINT, "was not completed (odd)"),
+    ],
+)
+def test_what_is_below_a_checkpoint(head: str, frames: Sequence[str], kind: Kind, words: str) -> None:
+    (cause,) = sp.explain(error=_text((_DECLINED, _RUNNABLE), (head, *frames))).causes
+    assert (cause.kind, cause.certainty) == (kind, Certainty.LIKELY)
+    assert words in cause.sentence
+
+
+def test_a_wrapper_alone_follows_from_the_exception_that_another_trace_has() -> None:
+    failed = _text((f"{_CHECKPOINT}Asynchronous task checkpoint failed.", _RUNNABLE))
+    full = _text((_DECLINED, _RUNNABLE), ("java.io.IOException: No space left on device", _STREAM))
+    (cause,) = sp.explain(error=f"{failed}2026-01-02 03:04:05,678 WARN x\n{full}").causes
+    assert cause.kind is Kind.STORAGE
+    (cause,) = sp.explain(error=failed).causes
+    assert cause.kind is Kind.CHECKPOINT
+
+
+def test_a_full_disk_of_a_task_manager_is_not_the_storage() -> None:
+    local = "org.apache.flink.contrib.streaming.state.RocksDBKeyedStateBackend.put"
+    (cause,) = sp.explain(error=_text((_DECLINED, _RUNNABLE), ("java.io.IOException: No space left on device", local))).causes
+    assert cause.kind is Kind.DISK
+
+
+@pytest.mark.parametrize(
+    ("head", "frames", "words"),
+    [
+        (
+            "java.io.IOException: Unrecognized snapshot version 3",
+            ("com.acme.MoneySnapshot.readSnapshot", _SERIALIZERS, _KEYED),
+            "com.acme.MoneySnapshot.readSnapshot, of a serializer of the job",
+        ),
+        (
+            "java.lang.RuntimeException: The class 'com.acme.MoneySnapshot' is not instantiable: The class is not public.",
+            ("org.apache.flink.util.InstantiationUtil.checkForInstantiation", _SERIALIZERS),
+            "serializer snapshot com.acme.MoneySnapshot of the job: The class is not public.",
+        ),
+        (
+            f"{_REFUSED} (a.Own@1) must not be incompatible with the old state serializer (a.Own@2).",
+            (_KEYED,),
+            "Serializer a.Own",
+        ),
+    ],
+)
+def test_serializers_of_the_job(head: str, frames: Sequence[str], words: str) -> None:
+    (cause,) = sp.explain(error=_text((head, *frames))).causes
+    assert cause.kind is Kind.SERIALIZER
+    assert words in cause.sentence
+    assert "nothing is lost" in cause.advice
+
+
+@pytest.mark.parametrize(
+    ("head", "kind", "words"),
+    [
+        (
+            "java.lang.IllegalStateException: Auto generated UIDs have been disabled but no UID or hash has been assigned to "
+            "operator Totals",
+            Kind.CONFIGURATION,
+            "Operator Totals has no uid",
+        ),
+        ("java.lang.IllegalStateException: No savepoint directory configured. You can", Kind.CONFIGURATION, "No directory for"),
+        (
+            "org.apache.flink.configuration.IllegalConfigurationException: taskmanager.cpu is 0. Set it",
+            Kind.CONFIGURATION,
+            "(taskmanager.cpu is 0)",
+        ),
+        (
+            "org.apache.flink.api.common.InvalidProgramException: com.acme.Client@8fd is not serializable. The object",
+            Kind.PROGRAM,
+            "An object of com.acme.Client,",
+        ),
+        (
+            "org.apache.flink.streaming.runtime.tasks.StreamTaskException: Cannot load user class: com.acme.Fn",
+            Kind.LINKAGE,
+            "Class com.acme.Fn, an operator or function",
+        ),
+        (
+            "java.lang.ClassCastException: class org.apache.flink.runtime.state.heap.HeapValueState cannot be cast to class "
+            "org.apache.flink.api.common.state.ListState (x)",
+            Kind.PROGRAM,
+            "a ValueState and a ListState",
+        ),
+    ],
+)
+def test_programs_and_options(head: str, kind: Kind, words: str) -> None:
+    (cause,) = sp.explain(error=_text((head, _STORE))).causes
+    assert cause.kind is kind
+    assert words in cause.sentence
+
+
+def test_the_newest_snapshot_of_a_directory_is_named(tmp_path: Path) -> None:
+    writer = sp.arrow.SavepointWriter.new(128, "1.20")
+    states = {"total": sp.ValueState(sp.Types.LONG())}
+    writer.with_keyed_state("totals", [{"key": "a", "total": 1}], key_type=sp.Types.STRING(), states=states)
+    writer.write(tmp_path / "job" / "chk-7")
+    missing = f"java.io.FileNotFoundException: Cannot find meta data file '_metadata' in directory 'file:{tmp_path}/job'."
+    (cause,) = sp.explain(tmp_path / "job", error=_text((missing, "a.B.c"))).causes
+    assert (cause.kind, cause.certainty) == (Kind.NOT_FOUND, Certainty.CONFIRMED)
+    assert "chk-7" in cause.sentence
