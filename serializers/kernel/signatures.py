@@ -1,4 +1,4 @@
-"""Types of the arguments of kernels: names of Numba's types, which itself is imported when a kernel is compiled or loaded.
+"""Types of the arguments of kernels: names of Numba's types, which itself is imported when a kernel is compiled.
 
 Numba takes half a second to import. Processes that only plan a read import the modules of kernels and call none.
 """

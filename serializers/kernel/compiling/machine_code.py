@@ -198,7 +198,7 @@ class Calls:
 def _reader_of(type_: ArgumentType) -> Callable[[Any, list[Any]], int]:
     """Return a function that makes a word of an argument, and keeps what has to live as long as the call."""
     if not isinstance(type_, Array):
-        return _truth if type_.name == "boolean" else _number
+        return _truth if type_.name == "boolean" else _number_of(np.dtype(type_.name))
     dtype, dimensions = np.dtype(type_.of.name), type_.dimensions
     flags = _CONTIGUOUS_AND_ALIGNED | (0 if type_.only_read else _WRITABLE)
 
@@ -217,8 +217,17 @@ def _reader_of(type_: ArgumentType) -> Callable[[Any, list[Any]], int]:
     return read
 
 
-def _number(argument: Any, _: list[Any]) -> int:
-    return index(argument)
+def _number_of(dtype: np.dtype[Any]) -> Callable[[Any, list[Any]], int]:
+    limits = np.iinfo(dtype)
+    smallest, largest = int(limits.min), int(limits.max)
+
+    def read(argument: Any, _: list[Any]) -> int:
+        number = index(argument)
+        if not smallest <= number <= largest:
+            raise OverflowError(f"a kernel expects a number of {dtype}, found {number}")
+        return number
+
+    return read
 
 
 def _truth(argument: Any, _: list[Any]) -> int:

@@ -97,6 +97,14 @@ def test_other_arguments_are_refused(kernel: Any, arguments: tuple[Any, ...], me
         kernel(*arguments)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "arguments"), [(_same, (LARGEST + 1,)), (_same, (SMALLEST - 1,)), (_described, (TABLE, False, -1, OUT))]
+)
+def test_numbers_out_of_range_are_refused(kernel: Any, arguments: tuple[Any, ...]) -> None:
+    with pytest.raises(OverflowError, match=r"a kernel expects a number of u?int64, found"):
+        kernel(*arguments)
+
+
 def test_arrays_that_do_not_fit_the_memory_are_an_error() -> None:
     assert _room(1000) == 1000
     with pytest.raises(MemoryError):
