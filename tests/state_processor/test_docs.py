@@ -98,6 +98,7 @@ def test_every_block_of_python_runs() -> None:
         "extending.md": 1,  # a field of a dataclass
         "kernel.md": 1,  # a fragment of a serializer
         "scaling.md": 1,  # a session of Spark Connect
+        "custom-connectors.md": 1,  # a part of the module of a plug-in
         "test-a-job.md": 4,  # tests/state_processor/testing/test_plugin.py and tests/interop/test_tests_of_jobs.py
     }
     pages = sorted((ROOT / "docs").rglob("*.md"))

@@ -192,7 +192,7 @@ def another_user() -> Iterator[None]:
 def test_a_directory_that_can_not_be_read(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with another_user():
         message = message_of_command("inspect TMP/savepoint-1", place, capsys)
-    check_message(message, "cannot be reached: .*; ask for permission to read it", place)
+    check_message(message, "cannot be read: .*; ask for permission to read it", place)
 
 
 WHERE = ["show", ORDERS_PATH, "--uid", "orders", "--where", "total > 10"]

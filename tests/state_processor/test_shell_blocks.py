@@ -49,6 +49,7 @@ ELSEWHERE = {
 """First words of lines that do not run here, with the reason."""
 
 OF_OTHER_LANGUAGES = {
+    ("custom-connectors.md", "py"): "a part of the module of a plug-in",
     ("extending.md", "py"): "a field of a dataclass",
     ("kernel.md", "python"): "a fragment of a serializer",
     ("scaling.md", "py"): "a session of Spark Connect: tests/state_processor/spark",

@@ -344,7 +344,7 @@ def _of_place(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSign
         certainty = _confirmed(sighting) if is_named and len(sizes) == 1 else None
         yield of_sighting(sighting, scene, certainty, kind=kind, operator=sizes[0])
         return
-    fitting = [(operator, state) for operator in operators for state in (operator.states or {}).values() if test(state, sighting)]
+    fitting = [pair for pair in _states_of(sighting, scene, operators) if test(pair[1], sighting)]
     if not fitting:
         raise Contradiction(f"no state of the snapshot fits: {sighting.message[:200]}")
     chosen = _only(fitting, by_operator=kind in (Kind.KEY_TYPE, Kind.WINDOW_TYPE))
@@ -364,6 +364,19 @@ def _of_place(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSign
     place: dict[str, Any] = {"operator": operator, "state": state, "part": _PARTS.get(kind, "")}
     for reading, certainty in _readings(kind, state, sighting, scene):
         yield of_sighting(sighting, scene, certainty, kind=reading, evidence=evidence, **place)
+
+
+def _states_of(
+    sighting: Sighting, scene: Scene, operators: Sequence[OperatorSignature]
+) -> Iterator[tuple[OperatorSignature, StateSignature]]:
+    """Yield the states that a trace may be about. A task has keyed state in its first operator, operator state in any."""
+    for operator in operators:
+        yield from ((operator, state) for state in (operator.states or {}).values())
+    if sighting.operators or scene.old is None:
+        return
+    for operator in scene.old.operators:
+        if operator not in operators:
+            yield from ((operator, state) for state in (operator.states or {}).values() if not state.is_keyed)
 
 
 def _only(

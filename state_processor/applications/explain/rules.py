@@ -72,8 +72,29 @@ _OF_SNAPSHOT: Final = rule(
     says="{method}, of a serializer of the job, refused what wrote {state}: {what}.",
     advice="Use the version of this class that wrote the snapshot, or let it read the former version: nothing is lost then.",
 )
+_OF_VALUES: Final = rule(
+    Kind.SERIALIZER,
+    "",
+    "the job",
+    says="{method}, of a serializer of the job, threw {name}: {what}.",
+    advice="Use the version of this class that wrote the values, or let it read and write them: nothing is lost then.",
+)
 _SNAPSHOT_METHOD: Final = re.compile(r"\.(?:readSnapshot|resolveSchemaCompatibility|restoreSerializer|getCurrentVersion)$")
 """Methods of serializer snapshots."""
+_VALUE_METHOD: Final = re.compile(r"\.(?:serialize|deserialize|copy)$")
+"""Methods of serializers that read, write and copy values. Formats of connectors have methods of these names too."""
+_OF_CONNECTOR: Final = rule(Kind.CONNECTOR, "", "the job")
+_VALUES_BY_CALLER: Final = (
+    (re.compile(r"org\.apache\.flink\.core\.io\.SimpleVersioned"), _OF_CONNECTOR),
+    (
+        re.compile(
+            r"org\.apache\.flink\.(?:runtime\.state|contrib\.streaming\.state|state\.(?:rocksdb|forst|changelog)|"
+            r"api\.(?:common|java)\.typeutils)\b"
+        ),
+        _OF_VALUES,
+    ),
+)
+"""Classes of Flink that call methods of values: for sources and sinks, and for state."""
 _FOR_ALL: Final = re.compile(r"java\.|$|org\.apache\.flink\.(?:util|runtime\.client|runtime\.JobException|client)\b")
 """Exceptions that do not tell where they come from."""
 _OF_PLACE: Final = rule(Kind.CODE, "", "")
@@ -90,7 +111,7 @@ def sightings(traces: Iterable[Trace], flink: str | None = None) -> Iterator[Sig
     for trace in traces:
         sighting = (
             _by_message(trace, trace.throwables, flink, TOLD_RULES)
-            or _of_snapshot(trace)
+            or _of_serializer(trace)
             or _by_message(trace, trace.throwables, flink)
             or _of_job(trace)
             or _by_message(trace, trace.throwables, flink, _WRAPPERS)
@@ -138,12 +159,19 @@ def _of_job(trace: Trace) -> Sighting | None:
     )
 
 
-def _of_snapshot(trace: Trace) -> Sighting | None:
-    """Return the sighting of an exception that the snapshot of a serializer of the job threw."""
+def _of_serializer(trace: Trace) -> Sighting | None:
+    """Return the sighting of an exception that a serializer of the job, or the snapshot of one, threw."""
     root = trace.throwables[-1]
-    if not trace.is_foreign(root) or not _SNAPSHOT_METHOD.search(root.thrower):
+    if not trace.is_foreign(root):
         return None
-    return _sighting(_OF_SNAPSHOT, trace, root, {"method": root.thrower})
+    if _SNAPSHOT_METHOD.search(root.thrower):
+        return _sighting(_OF_SNAPSHOT, trace, root, {"method": root.thrower})
+    reads_on = root.frames[0] != root.thrower  # a stream that ended threw it: the file, or the serializer, is wrong
+    if reads_on or not _VALUE_METHOD.search(root.thrower):
+        return None
+    facts = {"method": root.thrower, "name": root.original.class_name.rpartition(".")[2]}
+    caller = trace.caller_of(root)
+    return next((_sighting(of, trace, root, facts) for pattern, of in _VALUES_BY_CALLER if pattern.match(caller)), None)
 
 
 def _by_place(trace: Trace) -> Sighting | None:

@@ -103,13 +103,16 @@ class Trace:
         return bool(throwable.thrower) and not _LIBRARY.match(throwable.thrower)
 
     def is_of_job(self, throwable: Throwable) -> bool:
-        """Return whether a function of the job, or a library that it calls, threw an exception of the trace.
+        """Return whether a function of the job, or a library that it calls, threw an exception of the trace."""
+        return self.is_foreign(throwable) and _CALLER.match(self.caller_of(throwable)) is not None
+
+    def caller_of(self, throwable: Throwable) -> str:
+        """Return the innermost method of Flink or a library that an exception passed; empty if the trace has none.
 
         Java leaves out the methods that an exception has in common with the exception around it.
         """
         around = self.throwables[: self.throwables.index(throwable) + 1]
-        callers = (frame for outer in reversed(around) for frame in outer.frames if _LIBRARY.match(frame))
-        return self.is_foreign(throwable) and _CALLER.match(next(callers, "")) is not None
+        return next((frame for outer in reversed(around) for frame in outer.frames if _LIBRARY.match(frame)), "")
 
 
 @dataclass(frozen=True, slots=True)

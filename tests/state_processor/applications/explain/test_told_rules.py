@@ -9,6 +9,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.applications.explain.kinds import Certainty, Kind
+from state_processor.backends.metadata.operator_id import operator_id
 
 _CHECKPOINT = "org.apache.flink.runtime.checkpoint.CheckpointException: "
 _DECLINED = f"{_CHECKPOINT}Could not complete snapshot 2 for operator A (1/1)#0. Failure reason: Checkpoint was declined."
@@ -19,6 +20,7 @@ _SINK = "org.apache.flink.streaming.runtime.operators.sink.SinkWriterOperator.pr
 _KEYED = "org.apache.flink.runtime.state.heap.HeapRestoreOperation.restore"
 _SERIALIZERS = "org.apache.flink.api.common.typeutils.TypeSerializerSnapshotSerializationUtil.readAndInstantiateSnapshotClass"
 _REFUSED = "org.apache.flink.util.StateMigrationException: The new state serializer"
+_VERSIONED = "org.apache.flink.core.io.SimpleVersionedSerialization.readVersionAndDeSerialize"
 _STORE = "org.apache.flink.runtime.state.DefaultKeyedStateStore.getListState"
 
 
@@ -115,6 +117,14 @@ def test_a_full_disk_of_a_task_manager_is_not_the_storage() -> None:
             (_KEYED,),
             "Serializer a.Own",
         ),
+        (
+            "java.io.IOException: no currency",
+            (
+                "com.acme.MoneySerializer.serialize",
+                "org.apache.flink.contrib.streaming.state.AbstractRocksDBState.serializeValue",
+            ),
+            "com.acme.MoneySerializer.serialize, of a serializer of the job, threw IOException: no currency.",
+        ),
     ],
 )
 def test_serializers_of_the_job(head: str, frames: Sequence[str], words: str) -> None:
@@ -122,6 +132,28 @@ def test_serializers_of_the_job(head: str, frames: Sequence[str], words: str) ->
     assert cause.kind is Kind.SERIALIZER
     assert words in cause.sentence
     assert "nothing is lost" in cause.advice
+
+
+def test_versions_of_values_of_connectors_are_not_versions_of_flink() -> None:
+    error = _text(("java.io.IOException: Unrecognized version: 5", "com.acme.Archive$2.deserialize", _VERSIONED))
+    (cause,) = sp.explain(error=error).causes
+    assert (cause.kind, cause.certainty) == (Kind.CONNECTOR, Certainty.LIKELY)
+
+
+def test_operator_state_may_be_in_any_operator_of_the_task(tmp_path: Path) -> None:
+    names = {"source": "splits", "buffer": "cursors"}
+    writer = sp.arrow.SavepointWriter.new(128, "1.20")
+    for uid, name in names.items():
+        writer.with_list_state(uid, name, [{"value": 1}], sp.Types.LONG())
+    writer.write(tmp_path / "s")
+    refused = (
+        "java.lang.IllegalStateException: Incompatible state assignment modes. Was [SPLIT_DISTRIBUTE], registered with [UNION]."
+    )
+    entry = f"2026-01-02 03:04:05,678 WARN  x [] - A -> B (1/1)#0 ({'a' * 32}_{operator_id('source')}_0_0) switched\n"
+    (cause,) = sp.explain(tmp_path / "s", error=entry + _text((refused, "a.B.c"))).causes
+    assert (cause.kind, cause.operator, cause.state) == (Kind.STATE_MODE, None, None)
+    assert cause.certainty is not Certainty.CONFIRMED
+    assert all(name in cause.evidence[0] for name in names.values())
 
 
 @pytest.mark.parametrize(
