@@ -1,7 +1,7 @@
 """The interface to the descriptions of queries of Flink SQL.
 
 Reading and writing know that a snapshot may have the compiled plan of a query, and ask it for names and descriptions of states.
-The descriptions of operators are an application, which is imported when a plan or an operator of a query is there.
+The application that describes operators is imported when a snapshot has a plan or an operator of a query.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class QueryOperator(Protocol):
 
     @property
     def transformation(self) -> str:
-        """The name of the operator, which is its kind: ``group-aggregate``."""
+        """The kind of the operator: ``group-aggregate``."""
 
     def names(self, state: StateDescription) -> DeclaredNames:
         """Return the names of rows, by part of a state; parts without names are omitted."""

@@ -27,7 +27,7 @@ def plan_read(stored: StoredOperator, states: Sequence[StateDescription], option
     snapshot = stored.snapshot
     if snapshot.query_plan is None and not options.types.fields:
         return options.of_states(time_zone=snapshot.time_zone)
-    from state_processor.backends.read.field_names import state_names  # most reads have no names
+    from state_processor.backends.read.field_names import state_names  # most reads omit names
 
     return options.of_states(state_names(snapshot, stored.operator, states, dict(options.types.fields)), snapshot.time_zone)
 

@@ -74,7 +74,7 @@ def object_code(kernel: Compilable, arguments: Sequence[Any], symbol: str, *, fr
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Run a block without the garbage collector: the compiler makes many objects, almost all of which stay."""
+    """Run a block without the garbage collector: the compiler keeps almost all of its many objects."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

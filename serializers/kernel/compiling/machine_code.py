@@ -95,8 +95,10 @@ class MachineCode:
         for folder in cache_folders():
             with suppress(OSError):
                 content = read_trusted(folder / self._file)
-                if content is not None and hashlib.sha256(content[_DIGEST:]).digest() == content[:_DIGEST]:
-                    return content[_DIGEST:] if self._symbol.encode() in content else None
+                if content is None or self._symbol.encode() not in content:
+                    continue
+                if hashlib.sha256(content[_DIGEST:]).digest() == content[:_DIGEST]:
+                    return content[_DIGEST:]
         return None
 
     def _store(self, content: bytes, folder: Path | None) -> None:
