@@ -121,7 +121,7 @@ def run(action: str, form: str, millions: int) -> dict[str, float]:
     return {"cpu": time.process_time() - start, "mb": peak_bytes(os.getpid()) / 1e6}
 
 
-def main(sizes: Sequence[int]) -> list[Figure]:
+def main(sizes: Sequence[int] = (10, 100)) -> list[Figure]:
     """Measure all actions with stores of some million keys, and print a table."""
     figures: list[Figure] = []
     runs: dict[tuple[str, str], list[dict[str, float]]] = {}

@@ -1,6 +1,6 @@
-"""The page docs/performance.md: each figure with its ratio, its comparison, and the command to repeat it.
+"""The page docs/performance.md: figures of all benchmarks, measured in one run of one commit on an idle machine.
 
-Figures are stored in the folder figures next to this module, in a file for each benchmark, so that a report can be made in parts.
+The figures of a benchmark are kept below .cache until the page is written, so that a run that was interrupted can go on.
 """
 
 from __future__ import annotations
@@ -8,108 +8,184 @@ from __future__ import annotations
 import json
 import os
 import platform
-import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import subprocess
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-import effort
 from figures import Figure
 
 ROOT: Final = Path(__file__).parent.parent
 PAGE: Final = ROOT / "docs" / "performance.md"
-KEPT: Final = Path(__file__).parent / "figures"
+KEPT: Final = ROOT / ".cache" / "bench" / "report"
+IDLE: Final = 0.25
+"""Largest load average of a minute, for each core, at which a run begins."""
 _PACKAGES: Final = ("pyspark", "pyarrow", "numba")
-_TITLES: Final = {
-    "read": "Reading through Spark, and decoding",
-    "write": "Writing through Spark",
-    "engines": "Writing without Spark",
-    "native": "Native savepoints of RocksDB",
-    "metadata": "Metadata",
-    "encode": "Encoding",
-    "cold": "First questions of a new process",
-    "plan": "Planning",
-    "lookup": "Look-ups",
-    "scale": "Number of keys",
-    "listing": "Number of handles and checkpoints",
-    "kernel": "First values of a new installation",
-    "flink": "Flink's State Processor API",
-    "ask": "Questions",
-    "changes": "Differences between checkpoints",
-    "serve": "Requests to the server",
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the page."""
+
+    title: str
+    gain: str
+    command: str = ""
+
+
+TABLES: Final = {
+    "read": Table(
+        "Reading through Spark, and decoding",
+        "A DataFrame of a state is compared with the same rows in Parquet: plan a query of a savepoint like one of a table.",
+    ),
+    "write": Table(
+        "Writing through Spark",
+        "Rows of a DataFrame become a savepoint: compare with `df.write.parquet`, and choose the size of your executors.",
+    ),
+    "engines": Table(
+        "Writing without Spark",
+        "A savepoint of millions of keys, or a change of ten, needs neither a Spark session nor a Flink job.",
+    ),
+    "native": Table(
+        "Native savepoints of RocksDB",
+        "Flink restores a native savepoint by opening its files: what that saves at a restart, and what it costs to write one.",
+    ),
+    "metadata": Table("Metadata", "What is in a large checkpoint can be asked before its files are read."),
+    "encode": Table("Encoding", "Values are encoded in compiled kernels, without a Python object for each row."),
+    "cold": Table("First questions of a new process", "A command answers at once, and a script does not wait for a session."),
+    "plan": Table("Planning", "Spark's driver plans checkpoints of thousands of subtasks with bounded time and memory."),
+    "lookup": Table("Look-ups", "One key is read without the rest of the state."),
+    "scale": Table(
+        "Number of keys",
+        "Cost per key and memory stay the same as a state grows: size executors by a savepoint of a million keys. "
+        "CPU time is measured while the host of a virtual machine takes no free pages back, if that can be turned off (as root).",
+    ),
+    "many_keys": Table(
+        "Number of keys without Spark",
+        "The same holds for one Python process, and for patches, comparisons and conversions.",
+        "scale --keys 10 100",
+    ),
+    "listing": Table(
+        "Number of handles and checkpoints",
+        "Old directories with thousands of checkpoints, and checkpoints with a million files, can be listed and cleaned.",
+    ),
+    "kernel": Table(
+        "First values of a new installation",
+        "The first read after an installation compiles kernels: what a container saves if its image has run `warm-up`.",
+    ),
+    "flink": Table("Flink's State Processor API", "The same rows, read by a job of Flink."),
+    "ask": Table("Questions", "`diff` and `sizes` are compared with a read of the rows: plan a question like a read."),
+    "changes": Table(
+        "Differences between checkpoints",
+        "What changed between two incremental checkpoints is read from the files that differ.",
+    ),
+    "serve": Table("Requests to the server", "A dashboard or another language can ask for single keys by HTTP."),
 }
-_NEEDS: Final = {"flink": " The variable `FLINK_STATE_PROCESSOR_JAR` has to name its jar. The package index does not have it."}
-_REMARKS: Final = {
-    "scale": " CPU time is measured while a virtual machine's host takes no free pages back, if that can be turned off (as root)."
-}
+"""Tables of the page, by the benchmark's module without ``_bench``, in the order of the page."""
 _HEAD: Final = """\
 # Performance
 
-CPU seconds are the sum over all processes: the driver, the JVM that Spark starts, and all Python workers. Figures are compared
-within one run on one machine. Targets are the largest ratio, or the largest figure if nothing is compared (≥: the least); missed
-targets are in bold.
+All figures are from one run of `./dev bench report` on an idle machine. CPU seconds are the sum over all processes: the driver,
+the JVM that Spark starts, and all Python workers. Targets are the largest ratio, or the largest figure if nothing is compared
+(≥: the least); missed targets are in bold.
 
-`./dev bench NAME` repeats one table, `./dev bench report` all, and writes this page; `--quick` repeats less and measures smaller
-savepoints."""
+`./dev bench NAME` repeats one table; `--quick` repeats less and measures smaller savepoints.
 
-
-@dataclass
-class Run:
-    """Figures of one benchmark, with time and conditions."""
-
-    date: str
-    seconds: float
-    load: tuple[float, float]
-    quick: bool
-    figures: list[Figure]
+| | |
+|---|---|
+| commit | {commit} |
+| date | {date} |
+| machine | {machine} |
+| packages | {packages} |
+| load average at the start | {load} |"""
 
 
-def is_kept(name: str) -> bool:
-    """Return whether figures of a benchmark are stored."""
-    return (KEPT / f"{name}.json").exists()
+def make(resume: bool) -> Path:
+    """Measure all benchmarks and write the page.
 
+    Parameters
+    ----------
+    resume
+        Go on with the run of this commit that was interrupted.
 
-@contextmanager
-def kept(name: str) -> Iterator[list[Figure]]:
-    """Store the figures that the block adds to a list, with the load before and after."""
-    before, start = os.getloadavg()[0], time.monotonic()
-    figures: list[Figure] = []
-    yield figures
-    if not figures:
-        return
-    load = before, os.getloadavg()[0]
-    run = Run(f"{datetime.now(UTC):%Y-%m-%d}", time.monotonic() - start, load, effort.is_quick(), figures)
-    KEPT.mkdir(parents=True, exist_ok=True)
-    (KEPT / f"{name}.json").write_text(json.dumps(asdict(run), indent=1) + "\n")
+    Returns
+    -------
+    The path of the page.
 
-
-def write_page(names: Iterable[str]) -> Path:
-    """Write the page with the stored figures, and return its path."""
-    machine = f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}"
-    lines = [_HEAD, "", f"Machine: {machine}, {', '.join(f'{name} {version(name)}' for name in _PACKAGES)}."]
-    for name in names:
-        lines += ["", f"## {_TITLES.get(name, name)}", ""]
-        lines += _table(name, _read(name)) if is_kept(name) else [f"`./dev bench {name}`: not measured.{_NEEDS.get(name, '')}"]
-    PAGE.write_text("\n".join(lines) + "\n")
+    Raises
+    ------
+    SystemExit
+        If the checkout has changes that are in no commit, or if the machine is busy.
+    """
+    run = _begun_run() if resume else _new_run()
+    for name in TABLES:
+        path = run / f"{name}.json"
+        if not path.exists():
+            figures = import_module(f"{name}_bench").main()
+            path.write_text(json.dumps([asdict(figure) for figure in figures], indent=1) + "\n")
+    PAGE.write_text("\n".join(_page(run)) + "\n")
     return PAGE
 
 
-def _read(name: str) -> Run:
-    found = json.loads((KEPT / f"{name}.json").read_text())
-    figures = [Figure(**f | {"against": None if f["against"] is None else tuple(f["against"])}) for f in found["figures"]]
-    return Run(**found | {"figures": figures})
+def _new_run() -> Path:
+    commit = _commit()
+    load, most = os.getloadavg()[0], IDLE * (os.cpu_count() or 1)
+    if load > most:
+        raise SystemExit(f"bench report: the machine is busy: its load average is {load:.2f}, and at most {most:.2f} is idle")
+    run = KEPT / commit
+    run.mkdir(parents=True, exist_ok=True)
+    for path in run.iterdir():
+        path.unlink()
+    conditions = {
+        "commit": commit,
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "machine": f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}",
+        "packages": ", ".join(f"{name} {version(name)}" for name in _PACKAGES),
+        "load": f"{load:.2f}",
+    }
+    (run / "conditions").write_text(json.dumps(conditions))
+    return run
 
 
-def _table(name: str, run: Run) -> list[str]:
-    how = f"`./dev bench {name}{' --quick' * run.quick}`"
-    load = f"load average {run.load[0]:.1f} before and {run.load[1]:.1f} after"
-    head = ["| | figure | compared with | ratio | target |", "|---|---:|---:|---:|---:|"]
-    when = f"{how}, {run.date}, {run.seconds / 60:.1f} minutes, {load}.{_REMARKS.get(name, '')}"
-    return [when, "", *head, *map(_row, run.figures)]
+def _begun_run() -> Path:
+    run = KEPT / _commit()
+    if not (run / "conditions").exists():
+        raise SystemExit(f"bench report: no run of the commit {run.name} was interrupted: leave out --resume")
+    return run
+
+
+def _commit() -> str:
+    """Return the commit of the checkout, which has no other changes than the page's."""
+    changes = _git("status", "--porcelain", "--", ".", f":!{PAGE.relative_to(ROOT)}")
+    if changes:
+        raise SystemExit(f"bench report: figures belong to a commit, and these files have changes: {changes}")
+    return _git("rev-parse", "--short=12", "HEAD")
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _page(run: Path) -> list[str]:
+    lines = [_HEAD.format(**json.loads((run / "conditions").read_text()))]
+    for name, table in TABLES.items():
+        figures = [_figure(stored) for stored in json.loads((run / f"{name}.json").read_text())]
+        # A benchmark that needs what this machine does not have returns no figures.
+        if figures:
+            lines += ["", f"## {table.title}", "", f"{table.gain} `./dev bench {table.command or name}`", "", *_rows(figures)]
+    return lines
+
+
+def _figure(stored: dict[str, object]) -> Figure:
+    against = stored["against"]
+    return Figure(**stored | {"against": tuple(against) if isinstance(against, list) else None})  # type: ignore[arg-type]
+
+
+def _rows(figures: Sequence[Figure]) -> list[str]:
+    return ["| | figure | compared with | ratio | target |", "|---|---:|---:|---:|---:|", *map(_row, figures)]
 
 
 def _row(figure: Figure) -> str:

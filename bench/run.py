@@ -1,8 +1,7 @@
 """``./dev bench [name ...]``: speed and memory compared with Parquet and targets; ``report`` writes docs/performance.md.
 
-Compared values are measured in one run on one machine; CPU time includes the JVM and all Python workers. ``report`` stores the
-figures of each benchmark at its end. The page contains all stored figures: ``./dev bench report read write`` repeats these two
-benchmarks, and ``--resume`` runs only missing benchmarks.
+Compared values are measured in one run on one machine; CPU time includes the JVM and all Python workers. ``report`` measures all
+benchmarks of one commit on an idle machine. ``--resume`` goes on with a report that was interrupted.
 """
 
 from __future__ import annotations
@@ -15,57 +14,37 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT)]
 
-BENCHES = (
-    "read",
-    "write",
-    "engines",
-    "native",
-    "metadata",
-    "encode",
-    "cold",
-    "plan",
-    "lookup",
-    "scale",
-    "listing",
-    "kernel",
-    "flink",
-    "ask",
-    "changes",
-    "serve",
-)
-"""Modules of this folder. Their ``main`` prints a table and returns figures."""
 REPORT = "report"
 
 
 def main() -> None:
     """Run the named benchmarks, by default all, and write the page on request."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*BENCHES, REPORT, []], metavar="|".join((*BENCHES, REPORT)))
-    parser.add_argument("--quick", action="store_true", help="repeat less, and measure smaller savepoints")
-    parser.add_argument("--keys", type=int, nargs="+", metavar="MILLIONS", help="scale: stores of so many keys, without Spark")
-    parser.add_argument("--resume", action="store_true", help="report: leave out what has been measured")
-    options = parser.parse_intermixed_args()
     # imported here: they are modules of this folder
     import effort
     import report
 
+    names = [name for name, table in report.TABLES.items() if not table.command]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[*names, REPORT, []], metavar="|".join((*names, REPORT)))
+    parser.add_argument("--quick", action="store_true", help="repeat less, and measure smaller savepoints")
+    parser.add_argument("--keys", type=int, nargs="+", metavar="MILLIONS", help="scale: stores of so many keys, without Spark")
+    parser.add_argument("--resume", action="store_true", help="report: go on with the run that was interrupted")
+    options = parser.parse_intermixed_args()
     if options.quick:
         effort.make_quick()
-    if options.keys:
-        if options.names != ["scale"]:
-            parser.error("--keys is for scale alone")
+    if options.keys and options.names != ["scale"]:
+        parser.error("--keys is for scale alone")
+    if options.resume and options.names != [REPORT]:
+        parser.error("--resume is for report alone")
+    if REPORT in options.names:
+        if options.names != [REPORT] or options.quick:
+            parser.error("report measures all benchmarks in whole: it takes no names and no --quick")
+        print(report.make(options.resume))
+    elif options.keys:
         import_module("many_keys_bench").main(options.keys)
-        return
-    names = [name for name in BENCHES if name in options.names] or list(BENCHES)
-    if REPORT not in options.names:
-        for name in names:
+    else:
+        for name in options.names or names:
             import_module(f"{name}_bench").main()
-        return
-    for name in names:
-        if not (options.resume and report.is_kept(name)):
-            with report.kept(name) as figures:
-                figures += import_module(f"{name}_bench").main()
-    print(report.write_page(BENCHES))
 
 
 if __name__ == "__main__":

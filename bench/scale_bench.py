@@ -1,4 +1,4 @@
-"""Writes and reads of 1, 10 and 50 million keys: CPU time per million rows and memory are constant.
+"""Writes and reads of 1, 5 and 20 million keys: CPU time per million rows and memory are constant.
 
 The slope is the CPU time per million keys from one size to the next. It is measured in one session that interleaves the sizes,
 after Java has compiled its code: the speed of a machine drifts from minute to minute. (The fixed cost of a query, and of a task
@@ -36,7 +36,7 @@ from read_bench import session
 import state_processor as sp
 
 CACHE = Path(__file__).parent.parent / ".cache" / "bench" / "scale"
-MILLIONS = effort((1, 10, 50), (1, 4, 10))
+MILLIONS = effort((1, 5, 20), (1, 4, 10))
 WARM_UPS, TURNS = effort(((6, 2, 1), 3), ((4, 1, 1), 2))
 """Number of warm-up runs of each size, and number of turns."""
 IN_A_TURN = (6, 4, 1)
