@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -345,7 +346,8 @@ class EntryMerge:
         self._tombstones = Tombstones(states, max_parallelism)
         self._place: GroupState | None = None
         self._markers: list[npt.NDArray[np.uint8]] = []
-        self._pending = PendingValueResolver(states, updated, self._describe, context)
+        # not a method of this object: the writers, with large tables, would stay until the garbage collector finds the circle
+        self._pending = PendingValueResolver(states, updated, partial(_describe, writers), context)
 
     def add(self, blob: Blob) -> None:
         """Take the next blob, in the order of this module."""
@@ -380,9 +382,10 @@ class EntryMerge:
         for entries in writer.stored(key_group, state_id, markers):
             writer.delete_stored(state_id, self._tombstones.taken(self._place, entries))
 
-    def _describe(self, entries: memoryview, position: int, state_id: int) -> str:
-        return self._writers[state_id].describe(entries, position, state_id)
-
     def changes(self) -> dict[str, ChangeCounts]:
         """Return the changes to the states by name, after all files are closed."""
         return {self._states[state_id].name: changed for state_id, changed in self._tombstones.counts().items()}
+
+
+def _describe(writers: Sequence[KeyedStateWriter], entries: memoryview, position: int, state_id: int) -> str:
+    return writers[state_id].describe(entries, position, state_id)

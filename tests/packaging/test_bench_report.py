@@ -18,7 +18,7 @@ READ = {"what": "read", "value": 2.0, "unit": "CPU s", "against": (1.0, "Parquet
 
 @pytest.fixture
 def report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
-    """Return the module with two benchmarks, of which one has no figures, in a repository of its own."""
+    """Return the module with two benchmarks in a repository of its own. The second lacks figures."""
     monkeypatch.syspath_prepend(str(BENCH))
     import report
     from figures import Figure

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from os import PathLike
+from threading import Condition
 from typing import Any, Final, NoReturn
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from state_processor.read.rows import Rows
 from state_processor.read.scans import StateRequest
 from state_processor.support.doors import spelled
 from state_processor.support.errors import OptionError
+from state_processor.support.locks import process_lock
 from state_processor.write.rows.arrow_rows import ArrowRows
 from state_processor.write.tasks.blob_index import BlobIndex, blob_indexes
 from state_processor.write.tasks.passes import (
@@ -45,6 +47,8 @@ _LOCAL_THREADS: Final = 4
 _PARTS_PER_THREAD: Final = 4
 _ENCODING_THREADS: Final = 2
 _REMOTE_THREADS: Final = 16
+_WORKING_BYTES: Final = 384 << 20
+"""Memory of all threads that write files. A larger key group is written while no other thread writes."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,9 @@ class LocalEngine:
             groups = _groups(parts_pass.parts)
             first_pass = FirstPass(EncodeParts(((0, parts_pass.encode),), groups), staging)
             indexes += blob_indexes(_run_in_threads(first_pass, len(groups), self._threads or _LOCAL_THREADS))
-        second_pass = SecondPass(((0, files.write),), staging, indexes, tuple((i,) for i in range(files.parallelism)))
+        pa.default_memory_pool().release_unused()  # what encoding the rows took
+        numbers = tuple((i,) for i in range(files.parallelism))
+        second_pass = SecondPass(((0, files.write),), staging, indexes, numbers, _SharedMemory(_WORKING_BYTES).reserved)
         threads = self._threads or (_LOCAL_THREADS if staging.is_local else _REMOTE_THREADS)
         return results_by_number(_run_in_threads(second_pass, files.parallelism, threads))
 
@@ -149,6 +155,31 @@ class LocalEngine:
             for future in running:
                 indexes += blob_indexes(future.result())
         return indexes
+
+
+class _SharedMemory:
+    """Memory that tasks share: a task waits until it fits beside the others, or is alone."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._reserved = 0
+        self._changed = Condition(process_lock())
+
+    def __reduce__(self) -> tuple[type[_SharedMemory], tuple[int]]:
+        return _SharedMemory, (self._size,)  # another process has other memory
+
+    @contextmanager
+    def reserved(self, size: int) -> Iterator[None]:
+        """Reserve memory for a block."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._reserved or self._reserved + size <= self._size)
+            self._reserved += size
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._reserved -= size
+                self._changed.notify_all()
 
 
 def _groups(parts: Sequence[SourcePart]) -> tuple[tuple[tuple[int, SourcePart], ...], ...]:

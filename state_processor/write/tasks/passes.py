@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from operator import itemgetter
 from os import PathLike
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from state_processor.options.access import SnapshotAccess
     from state_processor.read.scans import StateRequest
     from state_processor.write.rows.row_protocol import Rows
+
+_KEY_BYTES: Final = 64
+"""Memory for each key of a key group: keys that occur twice are found by a table, or by sorting."""
 
 Batches = Iterable[pa.RecordBatch]
 Task = Callable[[Batches], Iterator[pa.RecordBatch]]
@@ -255,6 +258,8 @@ class SecondPass:
     staging: Staging
     indexes: Sequence[BlobIndex] = ()  # the indexes that tasks of pass 1 have written
     groups: tuple[Sequence[int], ...] = ()
+    # reserves so many bytes of memory for the writer of a file, beside other writers of this process
+    memory: Callable[[int], AbstractContextManager[Any]] = nullcontext
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Yield a result for each file, :data:`~state_processor.write.tasks.passes.TASK_RESULTS`."""
@@ -265,7 +270,10 @@ class SecondPass:
             if write.deals and number != first:
                 dealt = self._blobs(first)
                 blobs = pa.concat_tables([blobs, dealt.filter(pc.equal(dealt.column("key_group"), DEALT))])
-            yield self.write_file(number, blobs.sort_by(BLOB_ORDER[1:]).to_batches())
+            blobs = blobs.sort_by(BLOB_ORDER[1:])
+            with self.memory(_working_bytes(blobs)):
+                result = self.write_file(number, blobs.to_batches())
+            yield result
 
     def _blobs(self, number: int) -> pa.Table:
         batches = [batch for index in self.indexes for batch in index.read(number, self.staging)]
@@ -279,6 +287,17 @@ class SecondPass:
     def _writer(self, number: int) -> tuple[int, SubtaskWriter]:
         """Return the number of the first file of an operator, and the writer of its files."""
         return self.writers[bisect_right(self.writers, number, key=itemgetter(0)) - 1]
+
+
+def _working_bytes(blobs: pa.Table) -> int:
+    """Estimate the memory that the writer of sorted blobs takes: a key group of a state at a time, and a place for each key."""
+    if not blobs.num_rows:
+        return 0
+    key_groups, states, entries, sizes = (
+        blobs.column(name).to_numpy().astype(np.int64) for name in ("key_group", "state", "count", "size")
+    )
+    is_first = (np.diff(key_groups, prepend=key_groups[0] - 1) != 0) | (np.diff(states, prepend=states[0]) != 0)
+    return int(np.add.reduceat(sizes + _KEY_BYTES * entries, np.flatnonzero(is_first)).max())
 
 
 Written = dict[int, WrittenFile]

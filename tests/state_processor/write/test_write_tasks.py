@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import threading
+import weakref
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pytest
@@ -13,12 +18,23 @@ import state_processor as sp
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.blobs import BLOB_ORDER
 from state_processor.backends.write.change_counts import ChangeCounts
+from state_processor.backends.write.keyed_writer import KeyedStateWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.spark.task_errors import translated
+from state_processor.write.tasks import local_engine
 from state_processor.write.tasks.blob_index import SPILLED_BLOBS, blob_indexes, split_by_subtask
 from state_processor.write.tasks.keyed_tasks import EncodeRows, StateColumns, WriteKeyedState
 from state_processor.write.tasks.local_engine import EncodedRows, LocalEngine
-from state_processor.write.tasks.passes import EncodeTables, FirstPass, RowsPass, StateFiles, TableEncoding, merge_batches
+from state_processor.write.tasks.passes import (
+    Batches,
+    EncodeTables,
+    FirstPass,
+    RowsPass,
+    StateFiles,
+    TableEncoding,
+    WrittenFile,
+    merge_batches,
+)
 from state_processor.write.tasks.targets import KeyedTarget, header_bytes
 
 COLUMNS = {"key": "key", "value": "value"}
@@ -151,6 +167,52 @@ def test_new_entries_take_the_place_of_old_ones(staging: Staging) -> None:
     assert write_all([carried, changed], WriteKeyedState(t), staging) == {0: 1000}
     again = WriteKeyedState(t)(0, pa.concat_tables([carried, changed]).sort_by(BLOB_ORDER).to_batches(), staging)
     assert again.changes == {t.states[0].name: ChangeCounts(written=2, inserted=1, updated=1, deleted=1, absent=0)}
+
+
+@dataclass
+class WriteTogether:
+    """A writer of files that waits until as many writers run as there are parties."""
+
+    write: WriteKeyedState
+    meeting: threading.Barrier
+    deals: ClassVar = False
+
+    def __call__(self, subtask: int, blobs: Batches, staging: Staging) -> WrittenFile:
+        """Write a file."""
+        self.meeting.wait()
+        return self.write(subtask, blobs, staging)
+
+
+def write_together(staging: Staging, parties: int, seconds: float) -> None:
+    """Write two subtasks. A writer waits until all parties write."""
+    encode = FirstPass(encode_rows(target(), StateColumns(0, COLUMNS)), staging)
+    rows = EncodedRows(batch([], []).schema, blob_indexes(encode([batch(list(range(100)), ["n"] * 100)])))
+    task = EncodeRows(target(), (StateColumns(0, COLUMNS),))
+    together = WriteTogether(WriteKeyedState(target()), threading.Barrier(parties, timeout=seconds))
+    LocalEngine(threads=2).write_files([StateFiles([RowsPass(rows, list(COLUMNS), task)], [], 2, together)], staging)
+
+
+def test_writers_share_memory(staging: Staging, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_together(staging, 2, seconds=60)
+    monkeypatch.setattr(local_engine, "_WORKING_BYTES", 1)
+    write_together(staging, 1, seconds=60)  # one after the other
+    with pytest.raises(threading.BrokenBarrierError):
+        write_together(staging, 2, seconds=0.2)
+
+
+def test_writers_do_not_wait_for_the_garbage_collector(staging: Staging, monkeypatch: pytest.MonkeyPatch) -> None:
+    writers: list[weakref.ref[KeyedStateWriter]] = []
+    begin = KeyedStateWriter._enter
+    monkeypatch.setattr(KeyedStateWriter, "_enter", lambda self, place: [writers.append(weakref.ref(self)), begin(self, place)])
+    encode = FirstPass(encode_rows(target(), StateColumns(0, COLUMNS)), staging, indexes=False)
+    placed = pa.Table.from_batches(encode([batch([1, 2, 3], ["a", "b", "c"])]), SPILLED_BLOBS)
+    gc.disable()
+    try:
+        write_all([placed], WriteKeyedState(target()), staging)
+        assert writers
+        assert {writer() for writer in writers} == {None}
+    finally:
+        gc.enable()
 
 
 def test_small_batches_are_put_together() -> None:
