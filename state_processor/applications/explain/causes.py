@@ -17,6 +17,9 @@ from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerd
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 
+STEP: Final = "{Subject} failed{doing}: {exception}{text}."
+"""The sentence of a failed step, whose cause is not known."""
+
 _SENTENCES: Final[Mapping[Kind, str]] = {
     Kind.UNMAPPED_OPERATOR: "The new job lacks operator {operator}: its uid was changed or removed, or the operator was "
     "removed{generated}.",
@@ -47,7 +50,8 @@ _SENTENCES: Final[Mapping[Kind, str]] = {
     Kind.SERIAL_VERSION: "{Class} has another serialVersionUID than the objects of {state} were written with.",
     Kind.QUERY: "The query of Flink SQL changed: operator {operator} has state of other columns, or another id.",
     Kind.PATTERN: "The pattern of CEP changed: partial matches of operator {operator} name a stage that it lacks.",
-    Kind.NOT_FOUND: "There is no snapshot at {path}: the checkpoint was not completed, was removed, or the path is wrong.",
+    Kind.NOT_FOUND: "There is no snapshot at {path}: the checkpoint was not completed, was removed, or the path is wrong"
+    "{elsewhere}.",
     Kind.NOT_A_SNAPSHOT: "The path does not lead to a snapshot of Flink: the file is not a _metadata file.",
     Kind.METADATA_DAMAGED: "The file _metadata is truncated or damaged.",
     Kind.NEWER_FORMAT: "A newer Flink wrote the snapshot: this Flink does not know the version of its format.",
@@ -67,28 +71,34 @@ _SENTENCES: Final[Mapping[Kind, str]] = {
     Kind.NO_BACKEND: "The state backend {name} is not on the class path of this Flink.",
     Kind.FIELD_TYPE: "{Field} of {state} changed{change}: Flink does not convert fields of POJOs.",
     Kind.NO_KEY: "The code of the job uses keyed state where no key is set, such as in open.",
-    Kind.KEY_GROUPS: "A key belongs to another key group than its records: the hashCode of the key is not stable, or it changed.",
-    Kind.CONNECTOR: "A source or sink was replaced, or its version changed: it does not read the state of the former one.",
-    Kind.TRANSACTION: "A transaction or pending file of a sink, which the snapshot names, has expired, was aborted or is gone.",
-    Kind.STORAGE: "Flink has no access to the storage: a file system plug-in, credentials or rights are missing.",
-    Kind.DISK: "A task manager can't write to its local disk: it is full, or a directory is missing or read-only.",
-    Kind.MEMORY: "A process of Flink has too little memory for the restore.",
-    Kind.NATIVE_LIBRARY: "The native library of the state backend can't be loaded on this machine.",
-    Kind.LOST_PROCESS: "A process of Flink stopped or lost its connection: this follows from another failure.",
-    Kind.RESOURCES: "The cluster has too few free slots for the job.",
-    Kind.HIGH_AVAILABILITY: "The high-availability store does not lead to a snapshot that can be read.",
-    Kind.RESTORE_MODE: "The state backend does not support the claim mode of the restore, or this format of savepoints.",
+    Kind.KEY_GROUPS: "A key belongs to another key group than its records: its hashCode is not stable or it changed, or the "
+    "records were not partitioned by this key.",
+    Kind.CONNECTOR: "A source or sink does not read the state of the former one: it was replaced, or its version changed"
+    "{what_is_told}.",
+    Kind.TRANSACTION: "A transaction or pending file of a sink, which the snapshot names, has expired, was aborted or is gone"
+    "{what_is_told}.",
+    Kind.STORAGE: "Flink has no access to the storage: a file system plug-in, credentials or rights are missing{what_is_told}.",
+    Kind.DISK: "A task manager can't write to its local disk: it is full, or a directory is missing or read-only{what_is_told}.",
+    Kind.MEMORY: "A process of Flink has too little memory for what the job does{what_is_told}.",
+    Kind.NATIVE_LIBRARY: "The native library of the state backend can't be loaded on this machine{what_is_told}.",
+    Kind.LOST_PROCESS: "A process of Flink stopped or lost its connection{what_is_told}: this follows from another failure.",
+    Kind.RESOURCES: "The cluster has too few free slots for the job{what_is_told}.",
+    Kind.HIGH_AVAILABILITY: "The high-availability store does not lead to a snapshot, or to a job, that can be read"
+    "{what_is_told}.",
+    Kind.RESTORE_MODE: "The state backend does not support the claim mode of the restore, or this format of savepoints"
+    "{what_is_told}.",
     Kind.CONFIGURATION: "An option of Flink is missing, or its value is not valid{what_is_told}.",
-    Kind.LINKAGE: "The jars do not fit together: {library} is missing, has another version, or is loaded twice.",
+    Kind.LINKAGE: "The jars do not fit together: {library} is missing, has another version, or is loaded twice{what_is_told}.",
     Kind.PYTHON: "The Python worker does not have {library}.",
     Kind.SOURCE_POSITION: "The position of a source in the snapshot is gone from the external system: it was deleted or has "
-    "expired.",
-    Kind.EXTERNAL: "The job can't reach an external system, or has no access to it.",
+    "expired{what_is_told}.",
+    Kind.EXTERNAL: "The job can't reach an external system, or has no access to it{what_is_told}.",
     Kind.PROGRAM: "The program of the job, or a record of it, is not valid{what_is_told}: Flink refuses it with any snapshot.",
     Kind.JOB_CODE: "The code of the job threw {name} in {method}: Flink itself did not refuse the snapshot.",
     Kind.STATE_GROWS: "The state grows: keys, windows or elements of lists are added and never removed.",
     Kind.SKEW: "The state is not evenly distributed: few keys, or few key groups, have most of it.",
     Kind.CODE: "Code that the snapshot does not describe decides whether {state} restores.",
+    Kind.STEP: STEP,
 }
 _ADVICE: Final[Mapping[Kind, str]] = {
     Kind.DUPLICATE_UID: "Give one of the operators another uid. The snapshot is good.",
@@ -134,6 +144,7 @@ _ADVICE: Final[Mapping[Kind, str]] = {
     Kind.STATE_GROWS: "state-processor history shows which states grow, and sizes the largest ones. Give these states a "
     "time-to-live, or clear them in a timer.",
     Kind.SKEW: "state-processor report shows sizes of keys and key groups. Add a part to the key that spreads them.",
+    Kind.STEP: "Start with what the exception says. Nothing shows that the snapshot has to change.",
     Kind.CODE: "If the code is the same, the cause is outside the snapshot. Windows fire when the watermarks of all inputs "
     "advance.",
     Kind.FIELD_NULL: "Keep the former type of the field, such as Integer instead of int.",
@@ -157,11 +168,17 @@ _GENERATED: Final = (
     ". No uid is known that leads to this id: if the operator has none, Flink derives the id from the graph of the job, and the "
     "graph changed"
 )
+_WITHOUT_UID: Final = (
+    ". The snapshot has no uid of it: Flink derived its id from the graph of the job, and the graph changed (or its hash "
+    "was set, and is not set now)"
+)
+_HASH: Final = re.compile(r"[0-9a-f]{32}")
 _UNKNOWN: Final = {
     **dict.fromkeys(("uid", "before", "after", "version", "written", "method"), "?"),
     "path": "the path",
     "name": "",
     "what": "",
+    "exception": "an exception",
     "required": "another one",
 }
 """Words for facts that are not known."""
@@ -183,15 +200,21 @@ def sentence_of(
         **{key: value for key, value in facts.items() if value},
         "operator": operator or "of the trace",
         "state": place,
-        "generated": _GENERATED if re.fullmatch(r"[0-9a-f]{32}", operator or "") else "",
+        "generated": _WITHOUT_UID if "without_uid" in facts else _GENERATED if _HASH.fullmatch(operator or "") else "",
         "State": f"{place[0].upper()}{place[1:]}",
         "Class": f"Class {name}" if name else "A class",
         "library": name or "a class or module",
         "enum": f"enum {name}" if name else "an enum",
         "Field": f"Field {field!r}" if field else "A field",
         "change": f" from {written} to {required}" if is_told else f" ({detail})" if detail else "",
+        "Subject": f"Operator {operator}" if operator else "Flink",
+        "elsewhere": "" if facts.get("is_gone") else ", or the process that looked for it does not see this path",
     }
+    doing = facts.get("doing")
+    names["doing"] = f" when Flink {doing}" if doing and operator else f" when it {doing}" if doing else ""
     names["what_is_told"] = f" ({names['what']})" if names["what"] else ""
+    is_name = names["what"].endswith(names["exception"])
+    names["text"] = f": {names['what']}" if names["what"] and not is_name else ""
     return (facts.get("says") or _SENTENCES[kind]).format_map(names)
 
 
@@ -216,6 +239,8 @@ _AMBIGUOUS: Final = frozenset(
     }
 )
 """Kinds that may follow from another query, from another version of a connector or from parts of a type."""
+_WINDOW_CONTENTS: Final = "window-contents"
+"""The state of windows without an aggregate function."""
 _LONGEST: Final = 600
 _LONGEST_SENTENCE: Final = 200
 _CAUSES: Final[Mapping[Kind, Cause]] = {
@@ -299,17 +324,18 @@ def of_sighting(
     evidence: Iterable[str] = (),
     part: str = "",
     advice: str | None = None,
+    repairs: bool = True,
 ) -> FailureCause:
     """Return the cause that a trace shows.
 
     ``sighting`` and ``scene``: the trace, and the snapshot with the job. ``certainty``: the certainty, if something confirms it.
     ``kind``: the kind, if the rule has another one.
     ``operator``, ``state`` and ``part``: the place in the snapshot, if it is known. ``evidence``: facts of the snapshot.
-    ``advice``: advice, if the kind suggests another one.
+    ``advice``: advice, if the kind suggests another one. ``repairs``: whether a repair of the snapshot may help.
     """
     kind = kind or sighting.kind
     lines: tuple[str, ...] = ()
-    if operator is not None:
+    if operator is not None and repairs:
         cause = Cause.WINDOWS if kind in _OF_BYTES and state is None else _CAUSES.get(kind, Cause.TYPE)  # the whole operator
         verdict = StateVerdict("" if state is None else state.name, Outcome.REFUSED, cause=cause, part=part)
         lines = scene.remedies(verdict, operator, state, _sized(kind, sighting.facts.get("after", "")))
@@ -319,8 +345,15 @@ def of_sighting(
     written = before or written if kind is Kind.SERIAL_VERSION else written or before
     sides = (written, facts.get("new") or facts.get("after", ""))
     facts = {"written": sides[0], "required": sides[1]} | facts
+    if facts.get("old") and facts.get("old") == facts.get("new") and sides[0] != sides[1]:
+        inside = f"{_short(sides[0])} was written, and the {_short(sides[1]).rpartition('.')[2]} of the job has other parts"
+        facts |= {"required": "", "detail": inside}
+        if state is not None and state.name == _WINDOW_CONTENTS:
+            evidence = [*evidence, "an evictor that was added or removed changes the elements of windows, too"]
     if operator is None and len(sighting.operators) == 1:
         operator = OperatorSignature(uid_hash=next(iter(sighting.operators)))
+    if sighting.task and operator is None:
+        evidence = [*evidence, f"task {sighting.task!r} of the trace"]
     if sighting.rule.doing:
         evidence = [f"{sighting.rule.thrown_by} threw it while Flink {sighting.rule.doing}", *evidence]
     return make(
@@ -380,6 +413,8 @@ def make(
     texts = dict(facts) | sides | ({"before": sides["written"], "after": sides["required"]} if kind in _CAUSES else {})
     texts |= {side: facts[side] for side in ("before", "after") if facts.get(side)}
     texts["what"] = _told_by(message)
+    if operator is not None and operator.name and not operator.uid:
+        texts["without_uid"] = "yes"
     state_name = facts.get("state") if state is None else state.name
     return FailureCause(
         kind,

@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from state_processor.applications.explain.causes import make, of_findings, of_sighting
+from state_processor.applications.explain.causes import of_findings, of_sighting
+from state_processor.applications.explain.confirming_files import FILES, OPENING, class_of, classes_of, of_files, of_opening
 from state_processor.applications.explain.explanation import FailureCause
 from state_processor.applications.explain.kinds import Certainty, Kind
 from state_processor.applications.explain.mismatch_kinds import (
@@ -18,6 +19,8 @@ from state_processor.applications.explain.mismatch_kinds import (
 )
 from state_processor.applications.explain.rules import Sighting
 from state_processor.applications.explain.scene import Finding, Scene
+from state_processor.applications.explain.state_owners import by_owner
+from state_processor.applications.explain.steps import of_step
 from state_processor.applications.finding.needles import Needle
 from state_processor.applications.finding.state_search import StateSearch
 from state_processor.applications.jobs.contents import NO_CONTENTS
@@ -30,103 +33,13 @@ from state_processor.applications.jobs.signature import (
     OperatorSignature,
     StateSignature,
 )
-from state_processor.applications.jobs.undescribed import class_names, classes_inside
-from state_processor.applications.jobs.verdicts import Cause
-from state_processor.backends.metadata.discovery import find_snapshots
+from state_processor.applications.jobs.undescribed import classes_inside
 from state_processor.backends.metadata.operator_id import operator_id
-from state_processor.backends.metadata.streams import streams_in_files
 from state_processor.backends.state import descriptions as kinds
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.runtime.cep import NFAStateSerializer
-from state_processor.support.errors import MissingFileError, NotASnapshotError, StateProcessorError, UnsupportedFormatError
-
-FILES: Final = frozenset({Kind.FILE_MISSING, Kind.FILE_DAMAGED, Kind.MOVED, Kind.CLAIMED})
-OPENING: Final = frozenset({Kind.NOT_FOUND, Kind.NOT_A_SNAPSHOT, Kind.METADATA_DAMAGED, Kind.NEWER_FORMAT})
-"""Kinds that show when the snapshot is opened."""
-_OF_DIRECTORY: Final = (
-    "The path {path} is not a snapshot, but a directory that has snapshots, such as the checkpoint directory of a job. The "
-    "newest complete one is {newest}."
-)
-_ORDER: Final[Mapping[Kind, Sequence[Kind]]] = {
-    Kind.FILE_MISSING: (Kind.CLAIMED, Kind.FILE_MISSING, Kind.MOVED),
-    Kind.FILE_DAMAGED: (Kind.FILE_DAMAGED, Kind.FILE_MISSING),
-}
-
-
-def problem_kind(problem: StateProcessorError) -> Kind:
-    """Return the kind of the cause that keeps a snapshot from being opened."""
-    text = str(problem)
-    if "not a _metadata file" in text or " is a file; " in text:
-        return Kind.NOT_A_SNAPSHOT
-    if "cannot be read" in text:
-        return Kind.STORAGE
-    if isinstance(problem, NotASnapshotError | MissingFileError):
-        return Kind.NOT_FOUND
-    return Kind.NEWER_FORMAT if isinstance(problem, UnsupportedFormatError) else Kind.METADATA_DAMAGED
-
-
-def of_problem(scene: Scene, sighting: Sighting | None = None) -> FailureCause:
-    """Return the cause that keeps the snapshot from being opened."""
-    assert scene.problem is not None
-    kind = problem_kind(scene.problem)
-    facts = {} if sighting is None else dict(sighting.facts)
-    message = "" if sighting is None else sighting.message
-    if kind is Kind.NOT_FOUND and (newest := _newest_checkpoint(scene)) is not None:
-        facts |= {"says": _OF_DIRECTORY, "path": scene.source, "newest": newest}
-    certainty = Certainty.POSSIBLE if kind is Kind.STORAGE else Certainty.CONFIRMED  # this machine may have other rights
-    return make(kind, certainty, {"path": scene.source} | facts, evidence=[str(scene.problem)], message=message)
-
-
-def _newest_checkpoint(scene: Scene) -> str | None:
-    """Return the path of the newest complete snapshot below the path; ``None`` if there is none."""
-    try:
-        infos = find_snapshots(scene.source, scene.access.storage()).snapshots
-    except StateProcessorError:
-        return None
-    return next((info.path for info in infos if info.is_complete is not False), None)
-
-
-def of_opening(sighting: Sighting, scene: Scene) -> Sequence[FailureCause]:
-    """Return the causes that show when the snapshot is opened."""
-    if scene.problem is not None:
-        if sighting.kind in OPENING:
-            return [of_problem(scene, sighting)]
-        return [of_sighting(sighting, scene), of_problem(scene)]
-    versions = [finding for finding in scene.findings if finding.kind is Kind.NEWER_FORMAT]
-    if sighting.kind is Kind.NEWER_FORMAT and any(finding.is_bad for finding in versions):
-        return [of_findings(versions, Certainty.CONFIRMED, sighting)]
-    recorded = "" if scene.snapshot is None else str(scene.snapshot.metadata.version)
-    if sighting.kind is Kind.NEWER_FORMAT and sighting.facts.get("version") in (None, recorded):
-        certainty = Certainty.CONFIRMED if "version" in sighting.facts else sighting.certainty
-        return [of_sighting(sighting, scene, certainty, evidence=[f"version {recorded} of _metadata"])]
-    return [of_findings(versions, sighting.certainty, sighting)] if sighting.kind is Kind.NEWER_FORMAT and versions else []
-
-
-def of_files(sighting: Sighting, scene: Scene) -> Sequence[FailureCause]:
-    """Return the causes about files of the snapshot."""
-    path = sighting.facts.get("path", "")
-    assert scene.snapshot is not None
-    streams = streams_in_files(scene.snapshot.metadata.operators)
-    names = {(stream.path or "").rpartition("/")[2] for stream in streams}
-    if path and path.rpartition("/")[2] not in names:
-        return []
-    for kind in _ORDER.get(sighting.kind, (sighting.kind,)):
-        findings = [finding for finding in scene.findings if finding.kind is kind and finding.is_bad]
-        if findings:
-            operators = scene.operators(sighting)
-            only = operators[0] if len(operators) == 1 else None
-            return [of_findings(findings, Certainty.CONFIRMED, sighting, operator=only)]
-    headers = [(o, s) for o in scene.operators(sighting) for s in (o.states or {}).values() if _class_of(sighting) in _names(s)]
-    if headers:
-        evidence = [f"the header of state {s.name!r} of operator {o.label} has this name, which no class has" for o, s in headers]
-        return [of_sighting(sighting, scene, Certainty.CONFIRMED, evidence=evidence)]
-    evidence = [finding.verdict.reason for finding in scene.findings if finding.verdict.cause is Cause.FILES] or [
-        "all files of the snapshot are there, and checksums are right; files of the heap backend have no checksums"
-    ]
-    again = "The file is there now: start the job again. If it fails again, look at the disks of the task managers."
-    advice = None if sighting.kind is Kind.FILE_DAMAGED and not path else again
-    return [of_sighting(sighting, scene, Certainty.POSSIBLE, evidence=evidence, advice=advice)]
+from state_processor.support.errors import StateProcessorError
 
 
 def places_of_text(
@@ -207,8 +120,21 @@ class Contradiction(Exception):
     """The snapshot contradicts a trace."""
 
 
-def confirm(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
-    """Yield the causes that a trace shows, confirmed as far as the snapshot allows."""
+def confirm(sighting: Sighting, scene: Scene) -> Sequence[FailureCause]:
+    """Return the causes that a trace shows, confirmed as far as the snapshot allows.
+
+    The usual kind of a place is a cause only if the snapshot confirms it.
+    """
+    if not sighting.rule.usual:
+        return [*_confirmed_causes(sighting, scene)]
+    try:
+        causes = [cause for cause in _confirmed_causes(sighting, scene) if cause.certainty is Certainty.CONFIRMED]
+    except Contradiction:
+        causes = []
+    return causes or [of_step(sighting, scene)]
+
+
+def _confirmed_causes(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
     kind = sighting.kind
     if kind is Kind.DUPLICATE_UID:
         yield _of_uid(sighting, scene)
@@ -240,7 +166,8 @@ def _of_finished(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
     names = [operator.label for operator in scene.snapshot.metadata.operators if operator.fully_finished]
     if not names:
         raise Contradiction("no operator of the snapshot had finished")
-    yield of_sighting(sighting, scene, Certainty.CONFIRMED, evidence=[f"these operators had finished: {', '.join(names)}"])
+    evidence = [f"these operators had finished: {', '.join(names)}"]
+    yield of_sighting(sighting, scene, _confirmed(sighting), evidence=evidence)
 
 
 def _checked(causes: Sequence[FailureCause], sighting: Sighting, contradiction: str) -> Sequence[FailureCause]:
@@ -261,6 +188,8 @@ def _of_uid(sighting: Sighting, scene: Scene) -> FailureCause:
 def _refined(sighting: Sighting) -> Kind:
     """Return the kind by the classes of serializers that a message names."""
     old, new = sighting.facts.get("old"), sighting.facts.get("new")
+    if old and new and serializer_kind(old, new) is Kind.TTL:
+        return Kind.TTL
     if sighting.kind in _OF_STATE and any(frame.startswith(_QUERY_OPERATORS) for frame in sighting.trace.frames):
         return Kind.QUERY
     if not old or not new or sighting.kind not in (Kind.VALUE_TYPE, Kind.KEY_TYPE):
@@ -273,8 +202,7 @@ def _of_types(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
     operators = scene.operators(sighting)
     if not operators:
         raise Contradiction(f"the snapshot does not have operator {', '.join(sorted(sighting.operators))}")
-    everywhere = () if scene.old is None else scene.old.operators
-    mismatches = _mismatches(sighting, scene, operators) or _mismatches(sighting, scene, everywhere)
+    mismatches = _mismatches(sighting, scene, operators) or _mismatches_elsewhere(sighting, scene, operators)
     groups: dict[object, list[Finding]] = {}
     for finding in mismatches:
         assert finding.operator is not None
@@ -284,6 +212,14 @@ def _of_types(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
         yield from (of_findings(group, Certainty.CONFIRMED, sighting) for group in groups.values())
         return
     yield from _of_place(sighting, scene, operators)
+
+
+def _mismatches_elsewhere(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSignature]) -> list[Finding]:
+    """Return the mismatches of other operators of a task: those of operator state, if the trace does not name the operator."""
+    if sighting.operators or scene.old is None:
+        return []
+    mismatches = _mismatches(sighting, scene, scene.old.operators)
+    return [finding for finding in mismatches if finding.state is not None and not finding.state.is_keyed]
 
 
 def _mismatches(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSignature]) -> list[Finding]:
@@ -342,9 +278,15 @@ def _of_place(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSign
             raise Contradiction(f"no operator of the snapshot has this max parallelism: {sighting.message[:200]}")
         is_named = bool(sighting.operators) or "before" in sighting.facts
         certainty = _confirmed(sighting) if is_named and len(sizes) == 1 else None
-        yield of_sighting(sighting, scene, certainty, kind=kind, operator=sizes[0])
+        evidence: list[str] = []
+        if certainty is not None and scene.new is not None:
+            certainty = Certainty.PLACE
+            evidence.append("the description of the new job does not have this change: the job that failed may be another one")
+        operator = sizes[0] if len(sizes) == 1 or is_named else None
+        yield of_sighting(sighting, scene, certainty, kind=kind, operator=operator, evidence=evidence)
         return
-    fitting = [pair for pair in _states_of(sighting, scene, operators) if test(pair[1], sighting)]
+    fits = [pair for pair in _states_of(sighting, scene, operators) if test(pair[1], sighting)]
+    fitting = by_owner(fits, sighting.trace.frames)
     if not fitting:
         raise Contradiction(f"no state of the snapshot fits: {sighting.message[:200]}")
     chosen = _only(fitting, by_operator=kind in (Kind.KEY_TYPE, Kind.WINDOW_TYPE))
@@ -362,7 +304,14 @@ def _of_place(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSign
     operator, state = chosen
     evidence = [f"state {state.name!r} of operator {operator.label} is the only one of the snapshot that the message fits"]
     place: dict[str, Any] = {"operator": operator, "state": state, "part": _PARTS.get(kind, "")}
-    for reading, certainty in _readings(kind, state, sighting, scene):
+    for reading, shown in _readings(kind, state, sighting, scene):
+        certainty = shown
+        if scene.new is not None and shown is Certainty.CONFIRMED:
+            certainty = Certainty.PLACE
+            evidence = [
+                *evidence,
+                "the description of the new job does not have this change: the job that failed may be another one",
+            ]
         yield of_sighting(sighting, scene, certainty, kind=reading, evidence=evidence, **place)
 
 
@@ -479,30 +428,15 @@ _PLACES: Final[Mapping[Kind, Callable[[StateSignature, Sighting], bool]]] = {
 """Which states of a snapshot a message may be about."""
 
 
-def _class_of(sighting: Sighting) -> str:
-    return sighting.facts.get("name", "").replace("/", ".")
-
-
-def _names(state: StateSignature) -> Iterator[str]:
-    """Yield the Java classes that the serializer snapshots of a state name."""
-    yield from class_names(state)
-    yield from state.unread
-    parts = [*state.snapshots.values()]
-    while parts:
-        part = parts.pop()
-        yield part.class_name
-        parts += [child for _, child in part.named_children]
-
-
 def _of_class(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
     """Yield the causes about a class that a message names: where the snapshot has it."""
-    name = _class_of(sighting)
+    name = class_of(sighting)
     hashes = {operator.uid_hash for operator in scene.operators(sighting)}
     typed = [
         (operator, state)
         for operator in (scene.old.operators if scene.old is not None else ())
         for state in (operator.states or {}).values()
-        if operator.uid_hash in hashes and name in _names(state)
+        if operator.uid_hash in hashes and name in classes_of(state)
     ]
     mismatches = [f for f in scene.findings if f.is_bad and f.state is not None and (f.operator, f.state) in typed]
     if mismatches:
@@ -516,4 +450,5 @@ def _of_class(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
     if not places:
         kind = Kind.LINKAGE if sighting.kind is Kind.CLASS_MISSING else sighting.kind
         evidence = [f"the snapshot does not name {name}: the code of the job needs it"]
-        yield of_sighting(sighting, scene, kind=kind, evidence=evidence)
+        certainty = None if kind is Kind.LINKAGE else Certainty.LIKELY
+        yield of_sighting(sighting, scene, certainty, kind=kind, evidence=evidence)

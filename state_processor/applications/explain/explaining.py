@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Final, Unpack, get_args
 
 from state_processor.applications.explain.causes import make, of_findings
-from state_processor.applications.explain.confirming import OPENING, Contradiction, confirm, of_problem
+from state_processor.applications.explain.confirming import Contradiction, confirm
+from state_processor.applications.explain.confirming_files import OPENING, of_problem
 from state_processor.applications.explain.explanation import Explanation, FailureCause
-from state_processor.applications.explain.kinds import Certainty, Kind
+from state_processor.applications.explain.kinds import CONSEQUENCES, Certainty, Kind
 from state_processor.applications.explain.rules import Sighting, sightings
 from state_processor.applications.explain.scene import Finding, Scene, open_scene
+from state_processor.applications.explain.steps import of_step
 from state_processor.applications.explain.symptoms import of_symptom, suggested_kinds
 from state_processor.applications.explain.traces import Log, read_log
 from state_processor.applications.jobs.repair_steps import command_name
@@ -34,10 +36,7 @@ from state_processor.support.errors import OptionError, StateProcessorError
 _GENERAL: Final = frozenset({Kind.CODE, Kind.IN_FLIGHT, Kind.BACKEND, Kind.NEWER_FORMAT})
 _LARGEST_LOG: Final = 64 << 20
 """Bytes of a file that is looked at, if it was passed as a snapshot."""
-_CONSEQUENCES: Final = frozenset({Kind.LOST_PROCESS, Kind.CHECKPOINT, Kind.RESOURCES, Kind.EXTERNAL})
-"""Kinds that often follow from another failure of the same log."""
-
-_SECONDARY: Final = _CONSEQUENCES | {Kind.LINKAGE}
+_SECONDARY: Final = CONSEQUENCES | {Kind.LINKAGE}
 """Kinds that are left out beside a confirmed cause."""
 
 
@@ -101,14 +100,11 @@ def explain(
     checked = [*_looked_at(log, scene, error is not None)]
     if below is not None:
         checked.append(f"{snapshot} is not a snapshot: the newest snapshot below it was taken")
-    causes: list[FailureCause] = []
-    for sighting in _deepest(seen):
-        try:
-            causes += confirm(sighting, scene)
-        except Contradiction as contradiction:
-            checked.append(f"not the cause: {contradiction}")
+    causes, contradictions = _of_traces(_deepest(seen), scene)
+    checked += [f"not the cause: {text}" for text in contradictions]
     if scene.problem is not None and not causes:
-        causes.append(of_problem(scene))
+        problem = of_problem(scene)
+        causes.append(problem if error is None else replace(problem, certainty=Certainty.BESIDE))
     causes += _of_mismatches(scene, causes, symptom, has_trace=bool(seen))
     causes[:0] = _of_another_job(scene, causes)
     causes += of_symptom(symptom, scene, causes)
@@ -162,6 +158,7 @@ def _merged(seen: Iterable[Sighting]) -> list[Sighting]:
     for sighting in seen:
         key = sighting.kind, re.sub(r"@[0-9a-f]+", "", sighting.message)
         first = merged.get(key, sighting)
+        first = sighting if first.is_aside and not sighting.is_aside else first
         operators, tasks = first.operators | sighting.operators, first.tasks | sighting.tasks
         merged[key] = replace(first, operators=operators, tasks=tasks)
     return list(merged.values())
@@ -170,7 +167,28 @@ def _merged(seen: Iterable[Sighting]) -> list[Sighting]:
 def _deepest(seen: Sequence[Sighting]) -> Sequence[Sighting]:
     """Return sightings without those of wrappers, if the log has the exception that they report."""
     causes = [sighting for sighting in seen if not sighting.rule.wraps]
-    return causes if any(sighting.kind not in _CONSEQUENCES or sighting.rule.says for sighting in causes) else seen
+    return causes if any(sighting.kind not in CONSEQUENCES or sighting.rule.says for sighting in causes) else seen
+
+
+def _of_traces(seen: Sequence[Sighting], scene: Scene) -> tuple[list[FailureCause], list[str]]:
+    """Return the causes that traces show, and what contradicts others.
+
+    If the snapshot contradicts all causes, the step that failed is left. Warnings beside the failure of a task are never certain.
+    """
+    causes: list[FailureCause] = []
+    contradicted: list[tuple[Sighting, str]] = []
+    ends = any(not sighting.is_aside and sighting.kind not in CONSEQUENCES for sighting in seen)
+    for sighting in seen:
+        try:
+            shown = confirm(sighting, scene)
+        except Contradiction as contradiction:
+            contradicted.append((sighting, str(contradiction)))
+            continue
+        is_aside = ends and sighting.is_aside
+        causes += [replace(cause, certainty=Certainty.POSSIBLE) for cause in shown] if is_aside else shown
+    if not any(cause.message for cause in causes):
+        causes += [of_step(sighting, scene, Certainty.POSSIBLE, [text]) for sighting, text in contradicted]
+    return causes, [text for _, text in contradicted]
 
 
 def _looked_at(log: Log, scene: Scene, has_error: bool) -> Iterator[str]:
@@ -204,7 +222,8 @@ def _of_mismatches(scene: Scene, causes: Sequence[FailureCause], symptom: str, *
             groups.setdefault((finding.kind, place), []).append(finding)
     mismatches: list[FailureCause] = []
     for group in groups.values():
-        certainty = Certainty.CONFIRMED if group[0].is_bad else Certainty.POSSIBLE
+        is_shown = Certainty.BESIDE if has_trace else Certainty.CONFIRMED
+        certainty = is_shown if group[0].is_bad else Certainty.POSSIBLE
         cause = of_findings(group, certainty)
         is_told = (cause.uid_hash, cause.state) in seen if cause.uid_hash is not None else cause.kind in whole
         repairs = {(other.kind, other.repairs) for other in (*causes, *mismatches) if other.repairs}
@@ -247,13 +266,14 @@ def _ranked(causes: Iterable[FailureCause]) -> list[FailureCause]:
     for cause in causes:
         unique.setdefault((cause.kind, cause.uid_hash, cause.state), cause)
     is_of_job = any(cause.kind is Kind.JOB_CODE for cause in unique.values())
-    late = {Kind.JOB_CODE, *(_CONSEQUENCES if is_of_job else ())}
+    late = {Kind.JOB_CODE, *(CONSEQUENCES if is_of_job else ())}
     rank = {
         (True, Certainty.CONFIRMED): 0,
         (True, Certainty.PLACE): 1,
         (True, Certainty.TRACE): 2,
         (True, Certainty.LIKELY): 3,
         (False, Certainty.CONFIRMED): 4,
+        (False, Certainty.BESIDE): 4,
         (True, Certainty.POSSIBLE): 5,
         (False, Certainty.POSSIBLE): 6,
     }
@@ -261,6 +281,6 @@ def _ranked(causes: Iterable[FailureCause]) -> list[FailureCause]:
         unique.values(),
         key=lambda cause: (
             rank[bool(cause.message), cause.certainty] + 3 * (cause.kind in late),
-            bool(cause.message) and cause.kind in _CONSEQUENCES,
+            bool(cause.message) and cause.kind in CONSEQUENCES,
         ),
     )

@@ -149,9 +149,13 @@ class Explanation:
 
     @property
     def answer(self) -> Answer:
-        """Whether a cause was found, and the snapshot confirms the first one."""
+        """Whether a cause was found, and the snapshot confirms the first one.
+
+        A failed step alone, whose causes the snapshot contradicts, is not a cause.
+        """
+        contradicted = (Kind.STEP, Certainty.POSSIBLE)
         is_open = any(cause.certainty is not Certainty.CONFIRMED for cause in self.causes[:1])
-        return Answer.of(wrong=not self.causes, unchecked=is_open)
+        return Answer.of(wrong=all((cause.kind, cause.certainty) == contradicted for cause in self.causes), unchecked=is_open)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield each cause as JSON values, then exceptions without a cause, and the checks."""

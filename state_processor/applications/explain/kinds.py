@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 
 class Certainty(StrEnum):
@@ -12,6 +13,7 @@ class Certainty(StrEnum):
     PLACE = "likely: the snapshot has the place that the trace names, and nothing confirms the cause"
     TRACE = "from the trace alone"
     LIKELY = "likely: the trace fits, and nothing confirms it"
+    BESIDE = "true of the snapshot and the job; the trace does not show that it made Flink fail"
     POSSIBLE = "possible"
 
 
@@ -86,3 +88,8 @@ class Kind(StrEnum):
     STATE_GROWS = "state-grows"
     SKEW = "state-unevenly-distributed"
     CODE = "code-not-described"
+    STEP = "step-failed"
+
+
+CONSEQUENCES: Final = frozenset({Kind.LOST_PROCESS, Kind.CHECKPOINT, Kind.RESOURCES, Kind.EXTERNAL})
+"""Kinds that often follow from another failure of the same log."""

@@ -166,7 +166,7 @@ _CONTEXT: Final = _room("gave the job its keyed state", Kind.NO_KEY, cast=Kind.S
 _STORE: Final = _room(
     "opened or used the store of a state backend",
     Kind.FILE_DAMAGED,
-    **{**_RESTORE, "files": Kind.DISK, "linkage": Kind.NATIVE_LIBRARY, "class": Kind.NATIVE_LIBRARY},
+    **{**_RESTORE, "linkage": Kind.NATIVE_LIBRARY, "class": Kind.NATIVE_LIBRARY},
 )
 _LOCAL: Final = _room("used a local directory", Kind.DISK, memory=Kind.MEMORY)
 _CHANGELOG: Final = _room("restored or wrote a changelog", Kind.CHANGELOG, **_RESTORE)
@@ -513,6 +513,15 @@ def room_of(frames: Sequence[str]) -> tuple[Room, str] | None:
 
 def _room_of(frame: str) -> Room | None:
     return next((room for room, pattern in _PLACES if pattern.search(frame)), None)
+
+
+_TELLING: Final = frozenset({Kind.CHECKPOINT, Kind.PROGRAM, Kind.CONFIGURATION})
+"""Kinds whose sentences repeat the message: they are right for any exception of their rooms."""
+
+
+def is_usual(room: Room, exception: str, kind: Kind) -> bool:
+    """Return whether a kind is only the usual one of a room, which the family of the exception does not suggest."""
+    return kind is room.kind and kind not in _TELLING and family_of(exception) not in room.kinds
 
 
 def kind_at(room: Room, exception: str, *, is_foreign: bool = False) -> Kind:

@@ -25,6 +25,7 @@ class Rule:
     advice: str = ""  # the advice, if the kind has a vaguer one
     wraps: bool = False  # whether the exception reports another one: what is below it comes first
     doing: str = ""  # what the method was doing that threw it, if the place is all that is known
+    usual: bool = False  # whether the kind is only the usual one of the place: the snapshot has to confirm it
 
 
 def rule(

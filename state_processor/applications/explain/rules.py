@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from state_processor.applications.explain.kinds import Certainty, Kind
-from state_processor.applications.explain.places import frames_of_places, kind_at, room_of
+from state_processor.applications.explain.places import frames_of_places, is_usual, kind_at, room_of
 from state_processor.applications.explain.restore_rules import RESTORE_RULES
 from state_processor.applications.explain.rule import Rule, rule
 from state_processor.applications.explain.surrounding_rules import SURROUNDING_RULES
@@ -19,6 +19,18 @@ _SUBTASK: Final = re.compile(r"_([0-9a-f]{32})_\(\d+/\d+\)")
 """The identifier of a subtask in messages about its backends."""
 _VERTEX: Final = re.compile(r"\([0-9a-f]{32}_([0-9a-f]{32})_\d+_\d+\)")
 """The execution attempt of a task, with the id of its first operator."""
+
+
+_TASK: Final = re.compile(
+    r"for operator (?P<operator>[^\n]+?) \(\d+/\d+\)|"
+    r"\] - (?P<task>[^\n\[\]]+?) \(\d+/\d+\)[^\n]*(?:switched from|part of checkpoint)"
+)
+"""The name of the operator, or of the task, that failed."""
+_WARNED: Final = re.compile(r"[^\n]{0,60}?\b(?:WARN|INFO|DEBUG|TRACE)\b")
+_ENDED: Final = re.compile(
+    r"switched from|FAILED|FAILING|fail(?:ed|ure)|Fatal|terminat|discard|exception in|[Cc]ould not (?:complete|perform|start)|"
+    r"could not be completed|declin"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +44,12 @@ class Sighting:
     operators: frozenset[str] = frozenset()  # hashes of operators that the trace names as the operator itself
     # hashes of the first operators of tasks: the failed operator is in the chain of one of them
     tasks: frozenset[str] = frozenset()
+    task: str = ""  # the name of the task, or of the operator, that the trace is of
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether the log goes on after the exception: its entry is a warning, and no task, job or process ended by it."""
+        return _WARNED.match(self.trace.entry) is not None and not _ENDED.search(self.trace.entry)
 
     @property
     def kind(self) -> Kind:
@@ -142,9 +160,15 @@ def _by_message(trace: Trace, throwables: Sequence[Throwable], flink: str | None
 def _sighting(rule: Rule, trace: Trace, throwable: Throwable, facts: Mapping[str, str]) -> Sighting:
     operators = frozenset({*_SUBTASK.findall(trace.text), *filter(None, (facts.get("operator"),))})
     root = trace.throwables[-1]
-    if rule.wraps and root is not throwable:  # what is below is the cause, which no rule knows
-        return Sighting(rule, trace, str(root.original), facts, operators, frozenset(_VERTEX.findall(trace.entry)))
-    return Sighting(rule, trace, str(throwable) or rule.thrown_by, facts, operators, frozenset(_VERTEX.findall(trace.entry)))
+    # below a wrapper is the cause, which no rule knows
+    message = str(root.original) if rule.wraps and root is not throwable else str(throwable) or rule.thrown_by
+    return Sighting(rule, trace, message, facts, operators, frozenset(_VERTEX.findall(trace.entry)), _task(trace))
+
+
+def _task(trace: Trace) -> str:
+    """Return the name of the task, or of the operator, that a trace is of; empty if it does not show it."""
+    match = _TASK.search(trace.text)
+    return "" if match is None else match["operator"] or match["task"]
 
 
 def _of_job(trace: Trace) -> Sighting | None:
@@ -154,9 +178,9 @@ def _of_job(trace: Trace) -> Sighting | None:
     if not trace.is_of_job(root) and not (wrapped and trace.is_foreign(root)):
         return None
     facts = {"name": root.original.class_name.rpartition(".")[2], "method": root.thrower}
-    return Sighting(
-        _OF_CHECKPOINT if wrapped else _OF_JOB, trace, str(root.original), facts, tasks=frozenset(_VERTEX.findall(trace.entry))
-    )
+    tasks = frozenset(_VERTEX.findall(trace.entry))
+    of = _OF_CHECKPOINT if wrapped else _OF_JOB
+    return Sighting(of, trace, str(root.original), facts, tasks=tasks, task=_task(trace))
 
 
 def _of_serializer(trace: Trace) -> Sighting | None:
@@ -185,8 +209,10 @@ def _by_place(trace: Trace) -> Sighting | None:
     if places is None:
         return None
     room, frame = places
-    kind = kind_at(room, root.original.class_name or root.class_name, is_foreign=trace.is_foreign(root) and root.thrower != frame)
-    return _sighting(replace(_OF_PLACE, kind=kind, thrown_by=frame, doing=room.doing), trace, root, {})
+    name = root.original.class_name or root.class_name
+    kind = kind_at(room, name, is_foreign=trace.is_foreign(root) and root.thrower != frame)
+    place = replace(_OF_PLACE, kind=kind, thrown_by=frame, doing=room.doing, usual=is_usual(room, name, kind))
+    return _sighting(place, trace, root, {})
 
 
 def _places(throwable: Throwable) -> Iterator[str]:

@@ -1,0 +1,110 @@
+"""Failed steps, whose cause is not known: what the answer says, and when it is left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import state_processor as sp
+from state_processor.applications.explain.kinds import Certainty, Kind
+from state_processor.types.answers import Answer
+from tests.state_processor.applications.explain.test_explaining import UID_HASH, migration, trace, written
+
+T = sp.Types
+_RUNTIME = "org.apache.flink.runtime"
+_COMMITTER = "org.apache.flink.streaming.runtime.operators.sink.CommitterOperator.notifyCheckpointComplete"
+_HEAP = f"{_RUNTIME}.state.heap.HeapSavepointRestoreOperation.restore"
+_LOG = "2026-01-02 03:04:05,678"
+
+
+def _thrown(head: str, *frames: str, entry: str = "") -> str:
+    return "\n".join((*filter(None, (entry,)), head, *(f"\tat {frame}(A.java:1)" for frame in frames), ""))
+
+
+@pytest.mark.parametrize(
+    ("head", "frame", "words"),
+    [
+        (
+            "java.io.IOException: 409 conflict: stale",
+            _COMMITTER,
+            "when it restored or committed a sink: IOException: 409 conflict: stale.",
+        ),
+        (
+            "org.rocksdb.RocksDBException: While lock file: LOCK: Resource temporarily unavailable",
+            "org.rocksdb.RocksDB.open",
+            "when it opened or used the store of a state backend: RocksDBException: While lock file: LOCK: Resource temporarily",
+        ),
+        ("java.lang.IllegalStateException", f"{_RUNTIME}.jobmaster.JobMaster.start", "of Flink: IllegalStateException."),
+    ],
+)
+def test_the_usual_kind_of_a_place_is_not_a_cause(head: str, frame: str, words: str) -> None:
+    explanation = sp.explain(error=_thrown(head, frame))
+    (cause,) = explanation.causes
+    assert words in cause.sentence
+    assert cause.certainty is Certainty.LIKELY
+    assert cause.repairs == ()
+    assert "threw it, or passed it on, while Flink" in cause.evidence[0]
+    assert explanation.answer is Answer.UNCHECKED
+
+
+def test_the_step_names_the_operator_and_what_was_checked(tmp_path: Path) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.INT()), 5)
+    error = trace(f"java.lang.IllegalStateException: odd\n\tat {_HEAP}(A.java:1)")
+    (cause,) = sp.explain(old, error=error, job=old).causes
+    assert (cause.kind, cause.uid_hash) == (Kind.STEP, UID_HASH)
+    assert cause.sentence.startswith(
+        f"Operator {UID_HASH} failed when Flink restored the keyed state of an operator: IllegalState"
+    )
+    assert "states of this operator: 'total'" in cause.evidence
+    assert "the snapshot can be opened, and its files are complete" in cause.evidence
+    assert "the description of the new job fits the snapshot here" in cause.evidence
+
+
+def test_a_file_that_can_be_read_is_not_the_cause_of_an_early_end(tmp_path: Path) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.STRING()), "text")
+    error = trace(f"java.io.EOFException\n\tat java.base/java.io.DataInputStream.readFully(A.java:1)\n\tat {_HEAP}(A.java:1)")
+    first, second = sp.explain(old, error=error).causes
+    assert (first.kind, first.certainty, first.repairs) == (Kind.SERIALIZER, Certainty.LIKELY, ())
+    assert "reads other bytes" in first.sentence
+    assert "all values can be read" in first.evidence
+    assert (second.kind, second.certainty) == (Kind.FILE_DAMAGED, Certainty.POSSIBLE)
+
+
+def test_a_warning_beside_the_failure_of_a_task_is_not_certain(tmp_path: Path) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.INT()), 5)
+    aside = "java.lang.IllegalArgumentException: Cannot find a factory for changelog storage with name 'x'"
+    warning = _thrown(aside, "a.B.c", entry=f"{_LOG} WARN  a.B [] - Metrics are not reported")
+    first, second = sp.explain(old, error=warning + migration("LongSerializer", "IntSerializer")).causes
+    assert (first.kind, first.certainty) == (Kind.VALUE_TYPE, Certainty.CONFIRMED)
+    assert (second.kind, second.certainty) == (Kind.CHANGELOG, Certainty.POSSIBLE)
+    (alone,) = sp.explain(old, error=warning).causes
+    assert (alone.kind, alone.certainty) == (Kind.CHANGELOG, Certainty.TRACE)
+
+
+def test_a_mismatch_that_the_trace_does_not_show_is_told_as_such(tmp_path: Path) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.INT()), 5)
+    job = written(tmp_path / "new", sp.ValueState(T.LONG()), 5)
+    first, second = sp.explain(old, error=_thrown("java.io.IOException: 409", _COMMITTER), job=job).causes
+    assert (first.kind, first.certainty) == (Kind.STEP, Certainty.LIKELY)
+    assert (second.kind, second.certainty) == (Kind.VALUE_TYPE, Certainty.BESIDE)
+    assert sp.explain(old, job=job).causes[0].certainty is Certainty.CONFIRMED
+
+
+def test_a_description_without_the_change_of_the_trace_confirms_nothing(tmp_path: Path) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.INT()), 5)
+    error = migration("LongSerializer", "IntSerializer")
+    (cause,) = sp.explain(old, error=error, job=old).causes
+    assert (cause.kind, cause.certainty) == (Kind.VALUE_TYPE, Certainty.PLACE)
+    assert "the description of the new job does not have this change" in cause.evidence[-1]
+
+
+def test_the_path_of_the_trace_is_another_one(tmp_path: Path) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.INT()), 5)
+    message = "java.io.FileNotFoundException: Cannot find checkpoint or savepoint file/directory '{}' on file system 'file'."
+    (cause,) = sp.explain(old, error=message.format("/data/chk-9")).causes
+    assert (cause.kind, cause.certainty) == (Kind.NOT_FOUND, Certainty.LIKELY)
+    assert "/data/chk-9" in cause.sentence
+    (cause,) = sp.explain(old, error=message.format(f"file://{old}")).causes
+    assert (cause.kind, cause.certainty) == (Kind.STEP, Certainty.POSSIBLE)
+    assert "the snapshot can be opened" in cause.evidence[0]
