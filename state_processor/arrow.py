@@ -267,8 +267,8 @@ def read_source_splits(
     path, uid
         As for :func:`read_state`.
     connector
-        A source of :func:`state_processor.connectors.names`, such as ``kafka``, ``mysql-cdc`` or ``kinesis``; a source of an
-        older version, such as ``kafka-consumer``; ``raw`` for bytes. Snapshots do not record the connector. By default it is the
+        A source of :func:`state_processor.connectors.names`, such as ``kafka`` or ``file``; a source of an older version,
+        such as ``kafka-consumer``; ``raw`` for bytes. Snapshots do not record the connector. By default it is the
         connector whose format all bytes have, or ``raw``.
     **options
         See :class:`~state_processor.options.groups.OpeningOptions`.

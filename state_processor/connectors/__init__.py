@@ -144,7 +144,7 @@ def decode(serializer: str, version: int, data: bytes) -> dict[str, Any]:
     ----------
     serializer
         The Java class of the serializer (Flink: ``SimpleVersionedSerializer``), with or without its package:
-        ``MySqlSplitSerializer``. The name without the package has to be unique.
+        ``KafkaPartitionSplitSerializer``. The name without the package has to be unique.
     version
         The version of the serializer that wrote the bytes. A serializer without versions has version 0.
     data

@@ -1,4 +1,4 @@
-"""Bytes of Kafka: those of the corpus, and those of ``DynamicKafkaSource`` as its sources describe them."""
+"""Bytes of Kafka: the corpus, and states of ``DynamicKafkaSource`` as its sources describe them."""
 
 from __future__ import annotations
 
