@@ -170,7 +170,7 @@ class ContentSource:
     name
         The name for users.
     what
-        The name in messages: "splits of Iceberg".
+        The name in messages: "splits of Kafka".
     layouts, splits, enumerator
         Codecs by Java class and version, and which of these classes write splits and the state of the enumerator.
     parts

@@ -50,8 +50,7 @@ _COPIED: Final = several(
     argument("--checkpoint-id", type=positive, metavar="N", help="its checkpoint number (default: the number of IN)"),
     switch(
         "--allow-lower-checkpoint-id",
-        "accept a lower number than the number of IN; sinks such as Iceberg remember their last number, and drop commits up "
-        "to this number",
+        "accept a lower number than the number of IN; sinks that remember their last number drop commits up to this number",
     ),
     flags(Kind.COPIES),
 )

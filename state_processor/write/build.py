@@ -379,7 +379,7 @@ class SavepointBuild:
         if chosen < first and not allow_lower:
             raise OptionError(
                 f"{spelled('checkpoint_id')}={chosen}: the source savepoint is checkpoint {first}. A job that restores a "
-                "lower number counts up from it again, and sinks that remember the last number, such as Iceberg, drop what it "
+                "lower number counts up from it again, and sinks that remember the last number drop what it "
                 f"commits. Choose a number from {first} on, or set {spelled('allow_lower_checkpoint_id', True)}"
             )
         self._checkpoint_id = chosen

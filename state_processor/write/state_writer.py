@@ -542,7 +542,7 @@ class StateWriter:
             the savepoint gives the next number to its first checkpoint.
         allow_lower_checkpoint_id
             True to accept a lower number than the number of the source savepoint. Sinks that remember the number of the last
-            checkpoint, such as Iceberg, drop all commits of the job up to this number.
+            checkpoint drop all commits of the job up to this number.
 
         Raises
         ------
