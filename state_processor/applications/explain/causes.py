@@ -17,7 +17,7 @@ from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerd
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 
-STEP: Final = "{Subject} failed{doing}: {exception}{text}."
+STEP: Final = "{Subject} failed{doing}: {exception}{text}{thrower}."
 """The sentence of a failed step, whose cause is not known."""
 
 _SENTENCES: Final[Mapping[Kind, str]] = {
@@ -212,6 +212,9 @@ def sentence_of(
     }
     doing = facts.get("doing")
     names["doing"] = f" when Flink {doing}" if doing and operator else f" when it {doing}" if doing else ""
+    path = facts.get("path")
+    names["at"] = f" ({path})" if path else f" ({names['what']})" if names["what"] else ""
+    names["thrower"] = f" (thrown by {facts['thrower']})" if facts.get("thrower") else ""
     names["what_is_told"] = f" ({names['what']})" if names["what"] else ""
     is_name = names["what"].endswith(names["exception"])
     names["text"] = f": {names['what']}" if names["what"] and not is_name else ""
@@ -367,6 +370,7 @@ def of_sighting(
         lines=lines,
         message=sighting.message,
         advice=_hint(kind, scene, sighting) if advice is None else advice,
+        is_told=not sighting.rule.plain and not sighting.rule.says,
     )
 
 
@@ -405,8 +409,9 @@ def make(
     lines: Iterable[str] = (),
     message: str = "",
     advice: str | None = None,
+    is_told: bool = False,
 ) -> FailureCause:
-    """Return a cause with its sentence, repairs and advice."""
+    """Return a cause with its sentence, repairs and advice. ``is_told``: whether the sentence repeats the message."""
     label = None if operator is None else operator.label
     name = facts.get("name") or _class_name(kind, state)
     sides = {side: _short(facts.get(side, "")) for side in ("written", "required")}
@@ -416,10 +421,14 @@ def make(
     if operator is not None and operator.name and not operator.uid:
         texts["without_uid"] = "yes"
     state_name = facts.get("state") if state is None else state.name
+    sentence = sentence_of(kind, texts, operator=label, state=state_name, name=name, field=field)
+    is_new = texts["what"] not in sentence and not (facts.get("path") and facts["path"] in texts["what"])
+    if is_told and texts["what"] and is_new:
+        sentence = f"{sentence} The exception says: {texts['what']}."
     return FailureCause(
         kind,
         certainty,
-        sentence_of(kind, texts, operator=label, state=state_name, name=name, field=field),
+        sentence,
         label,
         None if operator is None else operator.uid_hash,
         state_name,

@@ -235,7 +235,10 @@ _CLASSES: Final[Sequence[tuple[Room, str]]] = (
         r"(?:MetadataV\w+Serializer\w*|MetadataSerializers|ChannelStateHandleSerializerV\d|MasterState|CheckpointMetadata)\b",
     ),
     (_METADATA, r"Checkpoints\.(?:loadCheckpointMetadata|storeCheckpointMetadata|disposeSavepoint)"),
-    (_ASSIGNED, r"Checkpoints\b|\bcheckStateMappingCompleteness$|\btryRestoreExecutionGraphFromSavepoint$"),
+    (
+        _ASSIGNED,
+        r"Checkpoints\b|CheckpointCoordinator\.restore\w*$|\bcheckStateMappingCompleteness$|\btryRestoreExecutionGraphFromSavepoint$",
+    ),
     (_SIZES, r"\bcheckParallelismPreconditions$|\bOperatorState\b|KeyGroupRangeAssignment\b|VertexParallelism"),
     (_FINISHED, r"VertexFinishedStateChecker|FullyFinishedOperatorState|FinishedOperatorChain|FinishedOnRestore"),
     (

@@ -73,14 +73,15 @@ RESTORE_RULES: Final = (
     ),
     rule(
         Kind.FINISHED_TASKS,
-        r"contain mixed operator finished state|Illegal JobGraph modification|mixed finished and unfinished operators",
+        r"contain mixed operator finished state|both finished and unfinished operators|"
+        r"Illegal JobGraph modification|mixed finished and unfinished operators",
         "runtime.checkpoint.VertexFinishedStateChecker",
         plain=True,
     ),
     # the state API
     rule(
         Kind.STATE_API,
-        r"thus only supports? state v[12] APIs|Unsupported state type to transform from|"
+        r"Unsupported state type to transform from|"
         r"only accept state V2 APIs|Batch operation is not supported when using async state|"
         r"Async state backend is not properly set",
         "runtime.state.DefaultKeyedStateStore",
@@ -152,7 +153,7 @@ RESTORE_RULES: Final = (
         r"Found (?P<old>[\w.$]+), expecting (?P<new>[\w.$]+)|missing required field|Not a valid schema field|Not in union",
         "formats.avro.typeutils.AvroSerializer",
         classes=r"AvroTypeException|AvroRuntimeException|UnresolvedUnionException",
-        frames=r"AvroSerializer",
+        frames=r"AvroSerializer(?!\.serialize)",
     ),
     rule(
         Kind.STATE_KIND,
@@ -401,8 +402,7 @@ RESTORE_RULES: Final = (
     ),
     rule(
         Kind.CHANGELOG,
-        r"Cannot find a factory for changelog storage with name '(?P<name>\w+)'|Changelog storage is null when creating|"
-        r"Unknown state change operation",
+        r"Cannot find a factory for changelog storage with name '(?P<name>\w+)'|Changelog storage is null when creating",
         "runtime.state.changelog.StateChangelogStorageLoader",
         plain=True,
     ),
@@ -417,9 +417,16 @@ RESTORE_RULES: Final = (
         Kind.METADATA_DAMAGED,
         r"",
         "runtime.checkpoint.Checkpoints",
-        classes=r"EOFException|UTFDataFormatException|StreamCorruptedException|NegativeArraySize|OutOfMemoryError|IllegalArgument|"
-        r"IllegalState|ArrayIndexOutOfBounds",
+        classes=r"EOFException|UTFDataFormatException|StreamCorruptedException|NegativeArraySize|OutOfMemoryError|"
+        r"ArrayIndexOutOfBounds",
         frames=_METADATA,
+    ),
+    rule(
+        Kind.METADATA_DAMAGED,
+        r"",
+        "runtime.checkpoint.metadata.MetadataV2V3SerializerBase",
+        classes=r"IllegalArgument|IllegalState",
+        thrown_in=r"Metadata(?:V\d|Serializer)|Checkpoints\.loadCheckpointMetadata|ChannelStateHandleSerializer",
     ),
     # files
     rule(

@@ -116,6 +116,10 @@ _VALUES_BY_CALLER: Final = (
 _FOR_ALL: Final = re.compile(r"java\.|$|org\.apache\.flink\.(?:util|runtime\.client|runtime\.JobException|client)\b")
 """Exceptions that do not tell where they come from."""
 _OF_PLACE: Final = rule(Kind.CODE, "", "")
+_OF_VALUE: Final = (Kind.VALUE_TYPE, Kind.FIELD_TYPE, Kind.KRYO_CLASS, Kind.PROGRAM)
+"""The usual kinds of places that read, write and copy values."""
+_SERIALIZER: Final = re.compile(r"[sS]erializer\w*\.(?:serialize|deserialize|copy)$")
+_STATE: Final = re.compile(r"\.(?:state|streaming\.state)\.")
 _LONG_MESSAGE: Final = 16
 """Characters of a message that hardly come from elsewhere."""
 
@@ -211,8 +215,18 @@ def _by_place(trace: Trace) -> Sighting | None:
     room, frame = places
     name = root.original.class_name or root.class_name
     kind = kind_at(room, name, is_foreign=trace.is_foreign(root) and root.thrower != frame)
+    if room.kind in _OF_VALUE and _is_of_record(trace):
+        kind = Kind.PROGRAM
     place = replace(_OF_PLACE, kind=kind, thrown_by=frame, doing=room.doing, usual=is_usual(room, name, kind))
     return _sighting(place, trace, root, {})
+
+
+def _is_of_record(trace: Trace) -> bool:
+    """Return whether a value that the job made was written or copied: it does not come from the snapshot."""
+    methods = [frame for frame in trace.frames if _SERIALIZER.search(frame)]
+    if not methods or methods[0].endswith(".deserialize"):
+        return False
+    return methods[0].endswith(".serialize") or not any(map(_STATE.search, trace.frames))
 
 
 def _places(throwable: Throwable) -> Iterator[str]:

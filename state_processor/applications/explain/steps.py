@@ -27,7 +27,7 @@ def of_step(
     operator = named_operator(sighting, scene)
     name = sighting.message.partition(": ")[0]
     exception = "an exception" if " " in name else name.rpartition(".")[2]
-    facts = {"doing": sighting.rule.doing, "exception": exception, "says": STEP}
+    facts = {"doing": sighting.rule.doing, "exception": exception, "says": STEP, "thrower": sighting.trace.throwables[-1].thrower}
     kind = sighting.kind if sighting.rule.usual and sighting.kind in CONSEQUENCES else Kind.STEP
     lines = [*evidence, *_places(sighting, operator), *_checks(scene, operator)]
     advice = advice_of(Kind.STEP)

@@ -140,9 +140,7 @@ SURROUNDING_RULES: Final = (
     ),
     rule(
         Kind.MEMORY,
-        r"Java heap space|GC overhead limit|Direct buffer memory|Metaspace|Could not allocate|Insufficient number of|"
-        r"unable to "
-        r"create native thread",
+        r"",
         "java.lang.OutOfMemoryError",
         classes=r"OutOfMemoryError|MemoryAllocationException|MemoryReservationException",
     ),
@@ -182,6 +180,30 @@ SURROUNDING_RULES: Final = (
         r"(?P<name>[\w.$]+) cannot be cast to (?:class )?(?P=name)\b|cannot assign instance of (?P<name2>[\w.$]+) to field",
         "java.lang.ClassLoader",
         classes="ClassCastException",
+    ),
+    rule(
+        Kind.LINKAGE,
+        r'module (?P<module>\S+) does not "opens (?P<package>[\w.]+)"',
+        "java.lang.reflect.AccessibleObject",
+        says="Java does not let the job, or a library, look into package {package}: module {module} does not open it.",
+        advice="Add --add-opens with this module and package to env.java.opts.all, or keep this class out of what is serialized. "
+        "The snapshot need not change.",
+    ),
+    rule(
+        Kind.LINKAGE,
+        r"Could not initialize class (?P<name>(?!org\.(?:rocksdb|forstdb))[\w.$]+)",
+        "java.lang.ClassLoader",
+        classes="NoClassDefFoundError",
+        says="The static code of class {name} failed when Java first loaded it: an earlier exception of the log says why.",
+        advice="Look for ExceptionInInitializerError above this exception. The snapshot need not change.",
+    ),
+    rule(
+        Kind.LINKAGE,
+        r"loader constraint violation",
+        "java.lang.ClassLoader",
+        classes="LinkageError",
+        says="A class is loaded twice, by Flink and from the jar of the job.",
+        advice="Leave the library out of one of them: lib of Flink, or the jar of the job. The snapshot need not change.",
     ),
     rule(
         Kind.LINKAGE,

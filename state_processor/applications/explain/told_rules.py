@@ -7,7 +7,10 @@ from typing import Final
 from state_processor.applications.explain.kinds import Kind
 from state_processor.applications.explain.rule import rule
 
-_WRITES: Final = r"FsCheckpoint|FsMerging|FileMerging|FileSystemBlob|CheckpointCoordinator\.initializeCheckpointLocation"
+_WRITES: Final = (
+    r"FsCheckpoint(?!StorageAccess\.resolve)|FsMerging|FileMerging|FileSystemBlob|"
+    r"CheckpointCoordinator\.initializeCheckpointLocation"
+)
 """Methods that write the files of checkpoints. Directories of task managers have others."""
 _CHECKPOINTED: Final = r"AsyncCheckpointRunnable|SnapshotStrategyRunner|OperatorSnapshotFinalizer|CheckpointCoordinator"
 
@@ -23,13 +26,13 @@ TOLD_RULES: Final = (
     ),
     rule(
         Kind.STORAGE,
-        r"(?:Mkdirs failed to create |^)(?P<path>(?:\w+:)?/\S+)|Read-only file system|Permission denied|"
+        r"(?:Mkdirs failed to create |^)(?P<path>(?:\w+:)?/\S*[^\s:])|Read-only file system|Permission denied|"
         r"Failed to create directory",
         "runtime.state.filesystem.FsCheckpointStorageAccess",
         classes=r"FileAlreadyExists|AccessDenied|ReadOnlyFileSystem|NoSuchFile|Mkdirs|Read-only|Permission denied|"
         r"create directory",
         frames=_WRITES,
-        says="Flink can't write to the storage of checkpoints ({path}): a directory was removed, is a file, or is not writable.",
+        says="Flink can't write to the storage of checkpoints{at}: a directory was removed, is a file, or is not writable.",
         advice="Restore the checkpoint directory and its rights, or choose another one. The snapshot need not change.",
     ),
     rule(
@@ -91,6 +94,36 @@ TOLD_RULES: Final = (
         "nothing is lost then.",
     ),
     # the program
+    rule(
+        Kind.NO_KEY,
+        r'getKeyedStateStore\(\)" is null|keyedStateStore" is null',
+        "runtime.state.FunctionInitializationContext",
+        says="The code of the job asks for keyed state, and its stream has no key (keyBy): there is no store of keyed state.",
+    ),
+    rule(  # Flink's messages name the two interfaces the wrong way round
+        Kind.STATE_API,
+        r"thus only supports? state v[12] APIs",
+        "runtime.state.DefaultKeyedStateStore",
+        plain=True,
+        says="The code of the job asks for state of one API, and its operator has the other one: operators with enableAsyncState "
+        "have the asynchronous API (v2), all others the synchronous one (v1).",
+        advice="Use the descriptors of org.apache.flink.api.common.state.v2 with enableAsyncState, and those of "
+        "org.apache.flink.api.common.state without it. The snapshot need not change.",
+    ),
+    rule(
+        Kind.CHECKPOINT,
+        r"not supported in (?:a )?single key state backend|is not a streaming job|not supported in (?:BATCH|batch)",
+        "streaming.api.operators.sorted.state.BatchExecutionKeyedStateBackend",
+        says="The job runs in batch mode, which takes neither checkpoints nor savepoints.",
+        advice="Set execution.runtime-mode to STREAMING. The snapshot need not change.",
+    ),
+    rule(
+        Kind.WINDOW_TYPE,
+        r"Window (?P<window>.+?) is not in in-flight window set",
+        "streaming.runtime.operators.windowing.MergingWindowSet",
+        says="A window of {state} is not among the merged windows ({window}): the windows of the job merge (session windows), "
+        "and those of the snapshot may not.",
+    ),
     rule(
         Kind.PROGRAM,
         r"state\.\S*?\b(?:Heap|RocksDB|ForSt|Changelog|Ttl)(?P<first>Value|List|Map|Reducing|Aggregating)State cannot be cast to "

@@ -28,20 +28,24 @@ def _thrown(head: str, *frames: str, entry: str = "") -> str:
         (
             "java.io.IOException: 409 conflict: stale",
             _COMMITTER,
-            "when it restored or committed a sink: IOException: 409 conflict: stale.",
+            "when it restored or committed a sink: IOException: 409 conflict: stale (thrown by {frame}).",
         ),
         (
             "org.rocksdb.RocksDBException: While lock file: LOCK: Resource temporarily unavailable",
             "org.rocksdb.RocksDB.open",
             "when it opened or used the store of a state backend: RocksDBException: While lock file: LOCK: Resource temporarily",
         ),
-        ("java.lang.IllegalStateException", f"{_RUNTIME}.jobmaster.JobMaster.start", "of Flink: IllegalStateException."),
+        (
+            "java.lang.IllegalStateException",
+            f"{_RUNTIME}.jobmaster.JobMaster.start",
+            "of Flink: IllegalStateException (thrown by {frame}).",
+        ),
     ],
 )
 def test_the_usual_kind_of_a_place_is_not_a_cause(head: str, frame: str, words: str) -> None:
     explanation = sp.explain(error=_thrown(head, frame))
     (cause,) = explanation.causes
-    assert words in cause.sentence
+    assert words.format(frame=frame) in cause.sentence
     assert cause.certainty is Certainty.LIKELY
     assert cause.repairs == ()
     assert "threw it, or passed it on, while Flink" in cause.evidence[0]
@@ -108,3 +112,63 @@ def test_the_path_of_the_trace_is_another_one(tmp_path: Path) -> None:
     (cause,) = sp.explain(old, error=message.format(f"file://{old}")).causes
     assert (cause.kind, cause.certainty) == (Kind.STEP, Certainty.POSSIBLE)
     assert "the snapshot can be opened" in cause.evidence[0]
+
+
+@pytest.mark.parametrize(
+    ("head", "frames", "kind", "words"),
+    [
+        (
+            "org.apache.avro.UnresolvedUnionException: Not in union: 5",
+            (
+                "org.apache.avro.generic.GenericData.resolveUnion",
+                "org.apache.flink.formats.avro.typeutils.AvroSerializer.serialize",
+            ),
+            Kind.PROGRAM,
+            "(Not in union: 5)",
+        ),
+        (
+            "java.lang.ClassCastException: class a.A cannot be cast to class b.B",
+            (
+                "org.apache.flink.api.common.typeutils.base.IntSerializer.copy",
+                "org.apache.flink.streaming.runtime.tasks.Output.collect",
+            ),
+            Kind.PROGRAM,
+            "cannot be cast",
+        ),
+        (
+            "java.lang.ClassCastException: class a.A cannot be cast to class b.B",
+            ("org.apache.flink.api.common.typeutils.base.IntSerializer.copy", f"{_RUNTIME}.state.heap.HeapValueState.value"),
+            Kind.VALUE_TYPE,
+            "The exception says: class a.A cannot be cast to class b.B.",
+        ),
+        (
+            "java.nio.file.AccessDeniedException: s3://b/ck/_metadata: 403",
+            ("org.a.S.open", f"{_RUNTIME}.state.filesystem.AbstractFsCheckpointStorageAccess.resolveCheckpointPointer"),
+            Kind.STORAGE,
+            "Flink has no access to the storage",
+        ),
+        (
+            "java.lang.IllegalArgumentException: odd mode",
+            (f"{_RUNTIME}.checkpoint.CheckpointCoordinator.restoreSavepoint",),
+            Kind.STEP,
+            "assigned the state of the snapshot to the new job",
+        ),
+        (
+            "java.lang.IllegalStateException: Current operator does not integrate the async processing logic, thus only supports "
+            "state v1 APIs.",
+            (f"{_RUNTIME}.state.DefaultKeyedStateStore.getPartitionedState",),
+            Kind.STATE_API,
+            "asks for state of one API, and its operator has the other one",
+        ),
+        (
+            "java.lang.OutOfMemoryError: Requested array size exceeds VM limit",
+            ("org.apache.flink.core.memory.DataOutputSerializer.resize",),
+            Kind.MEMORY,
+            "(Requested array size exceeds VM limit)",
+        ),
+    ],
+)
+def test_what_was_done_with_a_value_tells_where_it_comes_from(head: str, frames: tuple[str, ...], kind: Kind, words: str) -> None:
+    (cause,) = sp.explain(error=_thrown(head, *frames)).causes
+    assert cause.kind is kind
+    assert words in cause.sentence
