@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
+from state_processor.backends.read.state_access import StateReader
+from state_processor.support.errors import UnsupportedFormatError
 from state_processor.support.locks import process_lock
 
 CHANGE: Final = "change"
@@ -18,6 +20,22 @@ UPDATE: Final = "update"
 INCREMENTAL: Final = "incremental"
 FULL: Final = "full"
 MIXED: Final = "mixed"
+
+
+def check_columns(state: str, readers: tuple[StateReader | None, StateReader | None], of_any_type: Collection[str]) -> None:
+    """Refuse a state whose rows have other columns in the two snapshots.
+
+    ``readers``: the readers of the snapshots that have the state. ``of_any_type``: columns whose types may differ.
+    """
+    schemas = [reader.schema for reader in readers if reader is not None]
+    names = {frozenset(schema.names) for schema in schemas}
+    keys = {tuple((f.name, f.type) for f in schema if f.name not in of_any_type) for schema in schemas}
+    if len(names) > 1 or len(keys) > 1:
+        columns = [", ".join(f"{field.name} {field.type}" for field in schema) for schema in schemas]
+        raise UnsupportedFormatError(
+            f"state {state!r}: its rows have the columns {columns[0]} in one snapshot and {columns[1]} in the other; "
+            "only states with equal keys can be compared"
+        )
 
 
 class BytesRead:

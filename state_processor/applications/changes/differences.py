@@ -370,12 +370,8 @@ def diff(
 
     Raises
     ------
-    NotFoundError
-        Neither snapshot has the operator or the state.
-    UnsupportedFormatError
-        The named state can't be read, or is of another kind or has other keys in the two snapshots.
-    OptionError
-        A state is named without its operator.
+    NotFoundError, UnsupportedFormatError, OptionError
+        As for :func:`state_processor.diff`.
     """
     differences = open_differences((old, new), uid, state, options, full)
     if state is None:

@@ -16,7 +16,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.applications.changes.changelog_changes import ChangelogChanges, Sources
-from state_processor.applications.changes.comparison import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE, BytesRead
+from state_processor.applications.changes.comparison import (
+    AFTER,
+    BEFORE,
+    CHANGE,
+    DELETE,
+    INSERT,
+    UPDATE,
+    BytesRead,
+    check_columns,
+)
 from state_processor.applications.changes.store_changes import StoreChanges
 from state_processor.applications.changes.unequal_entries import unequal_entries
 from state_processor.backends.analysis.entry_bytes import EntriesInMemory, EntryBytes, StateEntries
@@ -42,7 +51,7 @@ from state_processor.backends.read.planned_reader import plan_read
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import KeyedDescription
-from state_processor.support.errors import StateProcessorError, UnsupportedFormatError
+from state_processor.support.errors import StateProcessorError
 from state_processor.support.late import pc
 from state_processor.support.locks import cached_property
 
@@ -194,22 +203,10 @@ class KeyedDifference:
         self.has_same_keys = len(_types(old, layouts.VALUE) | _types(new, layouts.VALUE)) <= 1
         self._has_ttl = any(v.has_ttl for side in (old, new) for v in side.variants)
         self._full = full
-        self._check()
+        check_columns(name, self._readers, _VALUES)
 
     def __getstate__(self) -> dict[str, object]:
         return vars(self) | {"schema": self.schema}
-
-    def _check(self) -> None:
-        before, after = self._readers
-        if before is None or after is None:
-            return
-        identity = [(f.name, f.type) for f in before.schema if f.name not in _VALUES]
-        identity_after = [(f.name, f.type) for f in after.schema if f.name not in _VALUES]
-        if identity != identity_after or {*before.schema.names} != {*after.schema.names}:
-            raise UnsupportedFormatError(
-                f"state {self._name!r}: its rows have the columns {_columns(before.schema)} in one snapshot and "
-                f"{_columns(after.schema)} in the other; only states with equal keys can be compared"
-            )
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -412,10 +409,6 @@ def _types(side: Side, *left_out: str) -> set[tuple[bytes, ...]]:
 
 def _is_map(*sides: Side) -> bool:
     return any(v.kind == "MAP" for side in sides for v in side.variants)
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{f.name} {f.type}" for f in schema)
 
 
 def _value_type(reader: KeyedStateReader) -> pa.DataType:

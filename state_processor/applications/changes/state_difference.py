@@ -9,7 +9,16 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from state_processor.applications.changes.comparison import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE, BytesRead
+from state_processor.applications.changes.comparison import (
+    AFTER,
+    BEFORE,
+    CHANGE,
+    DELETE,
+    INSERT,
+    UPDATE,
+    BytesRead,
+    check_columns,
+)
 from state_processor.applications.changes.keyed_difference import KeyedDifference, Side
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.operator_state import OperatorStateReader
@@ -49,11 +58,7 @@ class OperatorDifference:
 
     def __init__(self, name: str, old: OperatorStateReader | None, new: OperatorStateReader | None) -> None:
         self._readers = (old, new)
-        if old is not None and new is not None and old.schema.names != new.schema.names:
-            raise UnsupportedFormatError(
-                f"state {name!r} has the columns {', '.join(old.schema.names)} in one snapshot and "
-                f"{', '.join(new.schema.names)} in the other; only states with equal columns can be compared"
-            )
+        check_columns(name, self._readers, (_KEY, _VALUE))
 
     @cached_property
     def schema(self) -> pa.Schema:
