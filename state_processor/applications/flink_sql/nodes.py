@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from state_processor.applications.flink_sql.fields import PlanFields, distinct_names, picked, row_fields
 from state_processor.applications.flink_sql.lineage import Relation, Relations, identity, normal_node
-from state_processor.applications.flink_sql.naming import names_from_plan
 from state_processor.backends.metadata.operator_id import HashedNode, operator_id
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.table.row_names import FieldName, RowNames, rows_in
+from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.support.errors import OptionError, StateMigrationError
 from state_processor.support.locks import cached_property
 
@@ -30,6 +33,7 @@ _TYPE: Final = re.compile(r"stream-exec-(.+)_\d+")
 _MADE: Final = re.compile(r"\$.+|EXPR\$\d+(_\d+)?|w\d+\$o\d+(_\d+)?")
 """Names of columns from Flink's planner."""
 _LONGEST: Final = 100
+_KEY: Final = "key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +389,18 @@ class PlanOperator:
 
     def names(self, state: StateDescription) -> DeclaredNames:
         """Return the names of rows, by part of a state; parts without names are omitted."""
-        return names_from_plan(self, state)
+        meaning = self.meaning(state)
+        rows = dict(meaning.rows) if meaning is not None else {}
+        if self.key is not None and state.is_keyed:
+            rows[_KEY] = self.key
+        tuples = meaning.tuples if meaning is not None else ()
+        context = f"{self.label} (uid {self.uid!r}), state {state.name!r}"
+        names_of_parts = {
+            part: _named(serializer, rows.get(part, ()), tuples if part == "value" else (), f"{context}, {part}")
+            for part, serializer in state.serializers.items()
+            if part in rows or (part == "value" and tuples)
+        }
+        return {part: names for part, names in names_of_parts.items() if names}
 
     def description(self, state: StateDescription) -> str | None:
         """Return a description of a state for users; ``None`` for an unknown state."""
@@ -393,3 +408,32 @@ class PlanOperator:
             return "timers"
         meaning = self.meaning(state)
         return None if meaning is None else meaning.description
+
+
+def _named(serializer: TypeSerializer, fields: PlanFields, tuples: tuple[str, ...], context: str) -> RowNames:
+    """Compare the types of the plan with a serializer; return the plan's names for the row and the tuple around it."""
+    names: list[tuple[FieldName, ...] | None] = []
+    for row in rows_in(serializer):
+        if isinstance(row, TupleSerializer):
+            names.append(tuples if len(tuples) == len(row.fields) else None)
+        elif isinstance(row, RowDataSerializer):
+            _check_types(row, fields, context)
+            names.append(_field_names(fields))
+        else:
+            names.append(row.names)
+    return tuple(names)
+
+
+def _field_names(fields: PlanFields) -> tuple[FieldName, ...]:
+    return tuple((f.name, _field_names(f.fields)) if f.fields else f.name for f in distinct_names(fields))
+
+
+def _check_types(row: RowDataSerializer, fields: PlanFields, context: str) -> None:
+    """Refuse a plan with other types than the types in the bytes."""
+    types = row.slot.type.types
+    differs = any(f.type is not None and written_type != f.type for written_type, f in zip(types, fields, strict=False))
+    if len(types) != len(fields) or differs:
+        plan_row = f"ROW<{', '.join(map(str, fields))}>"
+        raise OptionError(
+            f"plan: {context} is {row}, the plan has {plan_row}; pass the plan of the query that wrote the snapshot"
+        )
