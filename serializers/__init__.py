@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from state_processor.serializers.core.self_written import register_value_class
     from state_processor.serializers.core.tuples import TupleSerializer, TupleSerializerSnapshot
     from state_processor.serializers.kryo.protobuf import register_protobuf
-    from state_processor.serializers.kryo.serializer import KryoSerializer
+    from state_processor.serializers.kryo.serializer import KryoSerializer, KryoSerializerSnapshot
     from state_processor.serializers.kryo.user_classes import register_kryo_class
     from state_processor.serializers.runtime.beam import register_coder
     from state_processor.serializers.table.operator_records import SortedMapSerializerSnapshot
@@ -38,6 +38,7 @@ _HOMES: Final = {
     "CharSerializer": "core.basic",
     "FixedWidthSerializer": "core.fixed_width",
     "KryoSerializer": "kryo.serializer",
+    "KryoSerializerSnapshot": "kryo.serializer",
     "NumberSerializer": "core.basic",
     "PojoField": "core.pojo_entries",
     "PojoSerializer": "core.pojo",
@@ -67,6 +68,7 @@ __all__ = [
     "DecodeOptions",
     "FixedWidthSerializer",
     "KryoSerializer",
+    "KryoSerializerSnapshot",
     "NumberSerializer",
     "PojoField",
     "PojoSerializer",

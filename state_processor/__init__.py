@@ -13,14 +13,14 @@ from typing import Any
 __version__ = "1.0.0"
 
 
-def _public_names() -> dict[str, str]:
-    """Return the module of each public name. ``__init__.pyi`` lists them, for tools that check types as well."""
-    stub = ast.parse(pkgutil.get_data(__name__, "__init__.pyi") or b"")
-    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+def stub_names(module: str, stub: str = "__init__.pyi") -> dict[str, str]:
+    """Return the module of each name that a stub lists, for tools that check types as well. The stub is beside the module."""
+    content = ast.parse(pkgutil.get_data(module, stub) or b"")
+    imports = [node for node in content.body if isinstance(node, ast.ImportFrom)]
     return {alias.name: str(node.module) for node in imports for alias in node.names}
 
 
-_MODULES = _public_names()
+_MODULES = stub_names(__name__)
 __all__ = sorted(_MODULES)
 
 

@@ -100,3 +100,5 @@ from state_processor.write.plan.reports import (
 from state_processor.writer import SavepointWriter as SavepointWriter
 
 __version__: str
+
+def stub_names(module: str, stub: str = ...) -> dict[str, str]: ...

@@ -11,15 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from state_processor import arrow
-from state_processor.display.text_tables import render_records
+from state_processor import arrow, sample_savepoint
+from state_processor.command_line import render_records
 from state_processor.errors import StateProcessorError
-from state_processor.samples import SHOP
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from state_processor.reader import SavepointReader
+    from state_processor import SavepointReader
 
 _QUIET: Final = """\
 status = error
@@ -39,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Show the savepoint; return 2 if it does not exist."""
     description = "Read a real savepoint of a small shop, change it, write a new one."
     parser = argparse.ArgumentParser(prog="./dev demo", description=description)
-    parser.add_argument("savepoint", nargs="?", default=SHOP, help="the savepoint")
+    parser.add_argument("savepoint", nargs="?", default=sample_savepoint(), help="the savepoint")
     path = parser.parse_args(arguments).savepoint
     try:
         arrow.operators(path)  # Spark takes seconds to start
@@ -47,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"demo: {error}", file=sys.stderr)
         return 2
     with quiet_session() as spark:
-        from state_processor.reader import SavepointReader
+        from state_processor import SavepointReader
 
         reader = SavepointReader.read(spark, path)
         show_contents(reader)
@@ -115,8 +114,7 @@ def show_analysis(spark: SparkSession, reader: SavepointReader) -> None:
 
 def show_changes(spark: SparkSession, reader: SavepointReader) -> None:
     """Write a savepoint with a bonus for the customers of one tier; all other state is the same byte by byte."""
-    from state_processor.reader import SavepointReader
-    from state_processor.writer import SavepointWriter
+    from state_processor import SavepointReader, SavepointWriter
 
     totals = reader.read_keyed_state("orders").where("profile.tier = 'GOLD'")
     bonus = totals.selectExpr("key", "total + 1000 AS value")

@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import pyarrow as pa
 
+from state_processor import OperatorIdentifier, list_snapshots
 from state_processor.arrow import read_state
-from state_processor.options.groups import LookupSnapshotOptions
-from state_processor.options.keywords import takes_options
-from state_processor.read.snapshots import list_snapshots
-from state_processor.support.errors import MissingFileError, NotFoundError, OptionError
-from state_processor.support.redaction import redacted
-from state_processor.types.identifier import OperatorIdentifier
+from state_processor.errors import MissingFileError, NotFoundError, OptionError
+from state_processor.options import LookupSnapshotOptions, takes_options
+from state_processor.support import redacted
 
 if TYPE_CHECKING:
-    from state_processor.backends.metadata.discovery import SnapshotInfo
-    from state_processor.options.groups import Keys
+    from state_processor import SnapshotInfo
+    from state_processor.options import Keys
 
 _FINDING: Final = ("path_mapping", "allow_paths", "storage_options")
 _JOB_DIGITS: Final = 6

@@ -20,13 +20,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack
 
 import pyarrow as pa
 
+from state_processor import OperatorIdentifier
 from state_processor.applications.sql.key_conditions import Values, both, either
-from state_processor.backends.formats.row_layout import KEY_COLUMN
-from state_processor.options.groups import StateSnapshotOptions
-from state_processor.options.keywords import takes_options
-from state_processor.read.scans import ArrowSchema, StateRequest, columns_of
-from state_processor.support.late import require
-from state_processor.types.identifier import OperatorIdentifier
+from state_processor.options import StateSnapshotOptions, takes_options
+from state_processor.states import KEY_COLUMN, ArrowSchema, StateRequest, columns_of
+from state_processor.support import require
 
 if TYPE_CHECKING:
     import polars as pl

@@ -20,7 +20,7 @@ from state_processor.errors import (
     OptionError,
     UnsupportedFormatError,
 )
-from state_processor.support.late import requirement
+from state_processor.support import requirement
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -46,6 +46,7 @@ from state_processor.serializers.kernel.decode.tables import (
 )
 from state_processor.serializers.kernel.decode.times import epoch, java_local_time, sql_time, sql_time_text, temporal
 from state_processor.serializers.kernel.decode.values import pojo_target
+from state_processor.serializers.kernel.interpreter import interpreter
 from state_processor.serializers.kernel.memory import (
     MIN_I64,
     load_be_i16,
@@ -393,3 +394,9 @@ def run(  # type: ignore[no-untyped-def]
     result[COLUMN] = col
     result[ROW_START] = row_start
     result[ENTRY] = entry
+
+
+def compile_reading() -> None:
+    """Compile what reads values, so that no later read waits for it or runs in Python."""
+    interpreter.stop()
+    run.compile()

@@ -14,18 +14,29 @@ import pyarrow as pa
 from state_processor.applications.fleet.openmetrics import MetricsServer, metrics
 from state_processor.applications.fleet.page import age_text, findings_text, fleet_page, growth_text, largest_text
 from state_processor.applications.fleet.table import SORTS, TRANSACTION_TIMEOUT, fleet
-from state_processor.backends.files.location import Location
-from state_processor.backends.metadata.discovery import DEPTH
-from state_processor.backends.read.option import Kind
-from state_processor.commands.command import PRINTING, argument, command, flags, not_negative, positive, switch
-from state_processor.commands.new_files import check_new, new_file, write_text
-from state_processor.commands.printing import UNBOUNDED, print_json, print_table
-from state_processor.commands.row_formats import write_rows
-from state_processor.commands.terminal import say
-from state_processor.display.text_tables import size_text
-from state_processor.options.flags import flag_values
-from state_processor.support.errors import OptionError
-from state_processor.support.redaction import presentable
+from state_processor.command_line import (
+    PRINTING,
+    UNBOUNDED,
+    argument,
+    check_new,
+    command,
+    flag_values,
+    flags,
+    new_file,
+    not_negative,
+    positive,
+    print_json,
+    print_table,
+    say,
+    size_text,
+    switch,
+    write_rows,
+    write_text,
+)
+from state_processor.errors import OptionError
+from state_processor.options import Kind
+from state_processor.snapshots import DEPTH, Location
+from state_processor.support import presentable
 
 _ADDRESS: Final = re.compile(r"(?P<host>[A-Za-z0-9.\-]*|\[[0-9a-fA-F:]+\]):(?P<port>[0-9]{1,5})")
 _PAGE, _PARQUET = (".html", ".htm"), ".parquet"

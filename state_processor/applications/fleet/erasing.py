@@ -14,18 +14,10 @@ from state_processor.applications.erasing.erasure_report import ErasureReport, P
 from state_processor.applications.finding.finding import sought, sought_keys
 from state_processor.applications.fleet.finding import WHOLE, error_lines, search_fleet
 from state_processor.applications.fleet.table import Directories
-from state_processor.backends.files.location import Location
-from state_processor.backends.files.storage import Storage
-from state_processor.backends.metadata.discovery import DEPTH
-from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
-from state_processor.backends.write.keyed_formats import BackendName, FormatName
-from state_processor.display.text_tables import json_value, render_records
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import ChangedSavepointOptions
-from state_processor.options.keywords import takes_options
-from state_processor.support.errors import WriteError
-from state_processor.support.foreign_errors import noted_errors
-from state_processor.types.answers import Answer
+from state_processor.command_line import Answer, json_value, render_records
+from state_processor.errors import WriteError
+from state_processor.options import BackendName, ChangedSavepointOptions, FormatName, SnapshotAccess, takes_options
+from state_processor.snapshots import DEPTH, METADATA_FILE, Location, Storage, noted_errors
 
 Row: TypeAlias = dict[str, Any]
 _COLUMNS: Final = ("job", "snapshot", "target", "removed", "left", "undecoded", "answer")

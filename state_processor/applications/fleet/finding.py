@@ -13,16 +13,11 @@ from state_processor.applications.finding.finding import Findings, check_sought,
 from state_processor.applications.finding.needles import Needle
 from state_processor.applications.fleet.measures import Measurement
 from state_processor.applications.fleet.table import Directories, measured, roots_of
-from state_processor.backends.metadata.discovery import DEPTH
-from state_processor.display.text_tables import render_records
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import SnapshotOptions
-from state_processor.options.keywords import takes_options
-from state_processor.options.values import COUNT
-from state_processor.support.errors import NotASnapshotError
-from state_processor.support.late import pc
-from state_processor.support.redaction import presentable
-from state_processor.types.answers import Answer
+from state_processor.command_line import Answer, render_records
+from state_processor.errors import NotASnapshotError
+from state_processor.options import COUNT, SnapshotAccess, SnapshotOptions, takes_options
+from state_processor.snapshots import DEPTH
+from state_processor.support import pc, presentable
 
 JOBS_SCHEMA: Final = pa.schema(
     [

@@ -10,29 +10,32 @@ from typing import TYPE_CHECKING, Any, Final
 
 from state_processor.applications.erasing.erased_rows import ACTIONS
 from state_processor.applications.finding.finding import PLACE_COLUMNS, SHOWN_PLACES, STATE_COLUMNS, UNDECODED_COLUMNS, find
-from state_processor.backends.metadata.discovery import DEPTH
-from state_processor.backends.read.option import Kind
-from state_processor.commands.command import (
+from state_processor.command_line import (
     ANY_OPERATOR,
     PRINTING,
+    UNBOUNDED,
+    Answer,
     argument,
+    check_new,
     command,
+    flag_values,
     flags,
     group,
     named_operator,
     not_negative,
     positive,
+    print_json,
+    print_table,
     repeated,
+    say,
+    say_json,
     switch,
+    with_operator,
+    write_text,
 )
-from state_processor.commands.new_files import check_new, write_text
-from state_processor.commands.printing import UNBOUNDED, print_json, print_table
-from state_processor.commands.terminal import say, say_json
-from state_processor.display.showing import with_operator
-from state_processor.options.flags import flag_values
-from state_processor.support.doors import spelled
-from state_processor.support.errors import OptionError
-from state_processor.types.answers import Answer
+from state_processor.errors import OptionError
+from state_processor.options import Kind, spelled
+from state_processor.snapshots import DEPTH
 
 if TYPE_CHECKING:
     from state_processor.applications.erasing.erasure_report import ErasureReport

@@ -7,16 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from state_processor.backends.connectors.connector import COMMITTABLE, ROLE
-from state_processor.backends.connectors.kafka import TRANSACTION
-from state_processor.backends.connectors.sink_state import COMMITTER_STATE, read_sink_state, sink_state
-from state_processor.backends.metadata.snapshot import Snapshot, some_of
-from state_processor.backends.metadata.snapshot_metadata import LAYOUTS, OperatorState
-from state_processor.display.text_tables import count_text
-from state_processor.serializers.base import TypeSerializerSnapshot
-from state_processor.serializers.kryo.serializer import KryoSerializerSnapshot
-from state_processor.support.errors import StateProcessorError
-from state_processor.write.plan.restorability import RegisteredStates
+from state_processor.command_line import count_text
+from state_processor.errors import StateProcessorError
+from state_processor.serializers import KryoSerializerSnapshot, TypeSerializerSnapshot
+from state_processor.snapshots import LAYOUTS, OperatorState, RegisteredStates, Snapshot, some_of
+from state_processor.states import COMMITTABLE, COMMITTER_STATE, ROLE, TRANSACTION, read_sink_state, sink_state
 
 KINDS: Final = ("without-uid", "lost-operator", "kryo", "regional-checkpoint", "transactions", "not-restorable")
 """Kinds of findings, for alerts."""

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final
 
-from state_processor.backends.files.location import Location
-from state_processor.backends.metadata.checkpoint_order import Mark, in_order
-from state_processor.backends.metadata.discovery import SnapshotInfo, is_checkpoint_name
-from state_processor.backends.metadata.streams import recorded_files
-from state_processor.options.access import SnapshotAccess
-from state_processor.support.errors import StateProcessorError
+from state_processor import SnapshotInfo
+from state_processor.errors import StateProcessorError
+from state_processor.options import SnapshotAccess
+from state_processor.snapshots import Location, Mark, in_order, is_checkpoint_name, recorded_files
 
 _ID_DIGITS: Final = 32
 _DIGITS: Final = frozenset("0123456789abcdef")

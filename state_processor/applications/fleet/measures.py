@@ -8,18 +8,22 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from state_processor import SnapshotInfo
 from state_processor.applications.fleet.findings import Finding, findings
 from state_processor.applications.fleet.grouping import JobSnapshots, jobs_of
 from state_processor.applications.report.restoring import oldest_flink, restoring_releases
-from state_processor.backends.files.location import Location
-from state_processor.backends.metadata.discovery import SnapshotInfo, find_snapshots
-from state_processor.backends.metadata.snapshot import Snapshot, some_of
-from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
-from state_processor.options.access import SnapshotAccess
-from state_processor.read.snapshots import checked
-from state_processor.support.errors import StateProcessorError
-from state_processor.support.foreign_errors import foreign_errors
-from state_processor.write.plan.restorability import RegisteredStates
+from state_processor.errors import StateProcessorError
+from state_processor.options import SnapshotAccess
+from state_processor.snapshots import (
+    METADATA_FILE,
+    Location,
+    RegisteredStates,
+    Snapshot,
+    checked,
+    find_snapshots,
+    foreign_errors,
+    some_of,
+)
 
 _LARGEST: Final = 3
 _DAY: Final = timedelta(days=1)

@@ -10,8 +10,8 @@ from logging import getLogger
 from typing import Any, Final
 
 from state_processor.applications.fleet.findings import KINDS
-from state_processor.support.errors import OptionError, StateProcessorError
-from state_processor.support.locks import process_lock
+from state_processor.errors import OptionError, StateProcessorError
+from state_processor.support import process_lock
 
 CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _PATH: Final = "/metrics"

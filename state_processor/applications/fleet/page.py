@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from state_processor import __version__
 from state_processor.applications.report.style import STYLE
-from state_processor.display.text_tables import count_text, size_text, text_of
+from state_processor.command_line import count_text, size_text, text_of
 
 _SCRIPT: Final = """
 for (const button of document.querySelectorAll("th button")) button.addEventListener("click", () => {

@@ -10,22 +10,17 @@ from typing import Any, Final, Unpack
 
 import pyarrow as pa
 
+from state_processor import SnapshotInfo
 from state_processor.applications.fleet.grouping import jobs_of
 from state_processor.applications.fleet.measures import Measurement, Row
 from state_processor.applications.retention.file_shapes import directory_of_job
 from state_processor.applications.retention.file_uses import OrderedPaths, find_file_uses, real_path
 from state_processor.applications.retention.removal import Age, check_all_readable, possibly_claimed, removal_of_orphans
-from state_processor.backends.files.location import Location
-from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo, find_snapshots
-from state_processor.display.progress import progress
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import DirectoryOptions
-from state_processor.options.keywords import takes_options
-from state_processor.options.values import COUNT
-from state_processor.support.doors import checked_choice, spelled
-from state_processor.support.errors import OptionError, StateProcessorError
-from state_processor.support.redaction import presentable
-from state_processor.types.durations import duration_ms
+from state_processor.command_line import progress
+from state_processor.errors import OptionError, StateProcessorError
+from state_processor.options import COUNT, DirectoryOptions, SnapshotAccess, checked_choice, duration_ms, spelled, takes_options
+from state_processor.snapshots import DEPTH, Location, find_snapshots
+from state_processor.support import presentable
 
 TRANSACTION_TIMEOUT: Final = "15min"
 """What brokers of Kafka permit at most by default (``transaction.max.timeout.ms``)."""

@@ -7,14 +7,27 @@ from typing import Any, get_args
 
 from state_processor.applications.history.growth import SNAPSHOTS, growth, state_label
 from state_processor.applications.history.history import HistoryBy, history
-from state_processor.commands.command import PRINTING, argument, by_argument, command, positive, switch
-from state_processor.commands.listing import SEARCHED
-from state_processor.commands.printing import print_json, print_table, time_text, with_sizes
-from state_processor.commands.terminal import say
-from state_processor.display.showing import NAMES, filled, with_operator
-from state_processor.display.text_tables import count_text, size_text
-from state_processor.options.flags import flag_values
-from state_processor.support.errors import OptionError
+from state_processor.command_line import (
+    NAMES,
+    PRINTING,
+    SEARCHED,
+    argument,
+    by_argument,
+    command,
+    count_text,
+    filled,
+    flag_values,
+    positive,
+    print_json,
+    print_table,
+    say,
+    size_text,
+    switch,
+    time_text,
+    with_operator,
+    with_sizes,
+)
+from state_processor.errors import OptionError
 
 
 @command(

@@ -12,17 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from state_processor import SnapshotInfo
 from state_processor.applications.history.history import HOUR, history_of, series_of
-from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo
-from state_processor.backends.read import catalog
-from state_processor.display.text_tables import count_text, size_text
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import DirectoryOptions
-from state_processor.options.keywords import takes_options
-from state_processor.options.values import COUNT
-from state_processor.read.snapshots import searched
-from state_processor.support.doors import spelled
-from state_processor.support.errors import OptionError, StateProcessorError
+from state_processor.command_line import count_text, size_text
+from state_processor.errors import OptionError, StateProcessorError
+from state_processor.options import COUNT, DirectoryOptions, SnapshotAccess, spelled, takes_options
+from state_processor.snapshots import DEPTH, searched
+from state_processor.snapshots import states as states_table
 
 SNAPSHOTS: Final = 5
 """The fewest snapshots that show a trend."""
@@ -204,7 +200,7 @@ def _has_ttl(path: str, row: _Row, access: SnapshotAccess) -> bool | None:
     operators = tuple(o for o in snapshot.metadata.operators if o.operator_id == row["operator_uid_hash"])
     alone = replace(snapshot, metadata=replace(snapshot.metadata, operators=operators))
     try:
-        states = catalog.states(alone).to_pylist()
+        states = states_table(alone).to_pylist()
     except StateProcessorError:
         return None
     keyed = [state for state in states if state["key_type"] is not None and row["state_name"] in (None, state["state_name"])]

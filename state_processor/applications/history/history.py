@@ -12,18 +12,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.applications.history.stored_sizes import StoredSizes, stored_as
-from state_processor.backends.files.location import Location
-from state_processor.backends.metadata.discovery import DEPTH, JOB_DIGITS, SnapshotInfo
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE, OperatorState
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import DirectoryOptions
-from state_processor.options.keywords import takes_options
-from state_processor.read.snapshots import searched
-from state_processor.support.doors import checked_choice
-from state_processor.support.errors import MissingFileError, NotASnapshotError
-from state_processor.support.late import pc
+from state_processor import SnapshotInfo
+from state_processor.errors import MissingFileError, NotASnapshotError
+from state_processor.options import DirectoryOptions, SnapshotAccess, checked_choice, takes_options
+from state_processor.snapshots import (
+    DEPTH,
+    JOB_DIGITS,
+    METADATA_FILE,
+    Location,
+    OperatorState,
+    Snapshot,
+    StoredSizes,
+    searched,
+    stored_as,
+)
+from state_processor.support import pc
 
 HistoryBy = Literal["state", "key_group"]
 

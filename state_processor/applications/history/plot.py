@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Final, Unpack
 import numpy as np
 import pyarrow as pa
 
+from state_processor import OperatorIdentifier
 from state_processor.applications.history.history import history, series_of
-from state_processor.backends.metadata.discovery import DEPTH
-from state_processor.display.axes import new_axes, show_dates
-from state_processor.display.text_tables import size_text
-from state_processor.options.groups import DirectoryOptions
-from state_processor.options.keywords import takes_options
-from state_processor.support.errors import NotFoundError
-from state_processor.support.late import pc
-from state_processor.types.identifier import OperatorIdentifier
+from state_processor.command_line import new_axes, show_dates, size_text
+from state_processor.errors import NotFoundError
+from state_processor.options import DirectoryOptions, takes_options
+from state_processor.snapshots import DEPTH
+from state_processor.support import pc
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

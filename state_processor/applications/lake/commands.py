@@ -5,12 +5,20 @@ from __future__ import annotations
 import argparse
 
 from state_processor.applications.lake.sync import FORMATS, SyncCommit, TableSync
-from state_processor.backends.read.option import Kind
-from state_processor.commands.command import OPERATOR, argument, command, flags, pairs, repeated, required_operator, switch
-from state_processor.commands.printing import print_json
-from state_processor.commands.terminal import say
-from state_processor.options.flags import flag_values
-from state_processor.options.option import check_given
+from state_processor.command_line import (
+    OPERATOR,
+    argument,
+    command,
+    flag_values,
+    flags,
+    pairs,
+    print_json,
+    repeated,
+    required_operator,
+    say,
+    switch,
+)
+from state_processor.options import Kind, check_given
 
 _INTERVAL = "10s"
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor.applications.lake.targets import Changes, ConflictError, Position, is_plain
-from state_processor.support.errors import StateProcessorError, WriteError
-from state_processor.support.late import require
+from state_processor.errors import StateProcessorError, WriteError
+from state_processor.support import require
 
 _IS_DELETE: Final = "_is_delete"
 _KEEPS_ROWS: Final = ("OPTIMIZE", "VACUUM START", "VACUUM END", "FSCK", "SET TBLPROPERTIES", "ADD FEATURE")

@@ -10,8 +10,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor.applications.lake.targets import Changes, ConflictError, Position, is_plain
-from state_processor.support.errors import OptionError, WriteError
-from state_processor.support.late import require
+from state_processor.errors import OptionError, WriteError
+from state_processor.support import require
 
 _EXTRA: Final = ("iceberg", "Iceberg tables")
 _MOST_KEYS: Final = 2000

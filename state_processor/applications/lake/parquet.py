@@ -19,11 +19,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from state_processor.applications.lake.targets import Changes, ConflictError, Position
-from state_processor.backends.files.changes import FileSink, make_directory, move_file, remove_file
-from state_processor.backends.files.location import Location
-from state_processor.backends.files.storage import Storage, storage_errors
-from state_processor.backends.write.writing_process import is_gone, this_process
-from state_processor.support.errors import MissingFileError, StateProcessorError, WriteError
+from state_processor.errors import MissingFileError, StateProcessorError, WriteError
+from state_processor.snapshots import (
+    FileSink,
+    Location,
+    Storage,
+    is_gone,
+    make_directory,
+    move_file,
+    remove_file,
+    storage_errors,
+    this_process,
+)
 
 _ROWS: Final = "state-processor.row-count"
 _MARK: Final = "-open"

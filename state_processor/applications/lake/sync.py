@@ -16,6 +16,7 @@ from typing import Any, Final, Unpack
 
 import pyarrow as pa
 
+from state_processor import OperatorIdentifier
 from state_processor.applications.changes.checkpoint_changes import (
     CONTROL,
     KIND_OF_CHANGE,
@@ -32,25 +33,22 @@ from state_processor.applications.lake.delta import DeltaTarget
 from state_processor.applications.lake.iceberg import IcebergTarget
 from state_processor.applications.lake.parquet import ParquetTarget
 from state_processor.applications.lake.targets import Changes, ConflictError, LakeTable, Position
-from state_processor.backends.files.ordered_threads import read_all
-from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.schema_text import schema_text
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import DiffOptions, DiffSnapshotOptions
-from state_processor.options.keywords import check_arguments, takes_options
-from state_processor.options.option import values_of
-from state_processor.options.source import READ_OPTIONS
-from state_processor.support.doors import checked_choice
-from state_processor.support.errors import (
-    MissingFileError,
-    NotASnapshotError,
-    NotFoundError,
-    OptionError,
-    UnsupportedFormatError,
+from state_processor.errors import MissingFileError, NotASnapshotError, NotFoundError, OptionError, UnsupportedFormatError
+from state_processor.options import (
+    READ_OPTIONS,
+    DiffOptions,
+    DiffSnapshotOptions,
+    ReadOptions,
+    SnapshotAccess,
+    check_arguments,
+    checked_choice,
+    duration_ms,
+    takes_options,
+    values_of,
 )
-from state_processor.support.late import pc
-from state_processor.types.durations import duration_ms
-from state_processor.types.identifier import OperatorIdentifier
+from state_processor.snapshots import read_all
+from state_processor.states import schema_text
+from state_processor.support import pc
 
 _SUFFIX: Final = ".parquet"
 _TARGETS: Final[Mapping[str, Callable[[str, Mapping[str, str]], LakeTable]]] = {

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from state_processor.applications.changes.checkpoint_series import Checkpoint
 from state_processor.applications.changes.row_shape import RowShape, shape_of_text, shape_text
-from state_processor.display.text_tables import json_text
-from state_processor.support.errors import WriteError
-from state_processor.support.late import pc
+from state_processor.command_line import json_text
+from state_processor.errors import WriteError
+from state_processor.support import pc
 
 _PREFIX: Final = "state-processor."
 CHECKPOINT_ID: Final = f"{_PREFIX}checkpoint-id"

@@ -6,10 +6,9 @@ import argparse
 
 from state_processor.applications.serving.commands import INTERVAL, QUERY_MEMORY
 from state_processor.applications.serving.limits import Limits
-from state_processor.backends.read.option import Kind
-from state_processor.commands.command import argument, command, flags, group, positive
-from state_processor.options.flags import flag_values
-from state_processor.support.late import require
+from state_processor.command_line import argument, command, flag_values, flags, group, positive
+from state_processor.options import Kind
+from state_processor.support import require
 
 
 @command(

@@ -22,10 +22,10 @@ from state_processor.applications.serving import browsing
 from state_processor.applications.serving.browsing import Browsing, Read, browsable
 from state_processor.applications.serving.following import Followed, ServedSnapshot
 from state_processor.applications.serving.limits import Limits, Workers
-from state_processor.backends.write.keyed_formats import BackendName
-from state_processor.display.text_tables import json_value
-from state_processor.read.sizes import SizesBy
-from state_processor.support.errors import OptionError, StateProcessorError
+from state_processor.command_line import json_value
+from state_processor.errors import OptionError, StateProcessorError
+from state_processor.options import BackendName
+from state_processor.states import SizesBy
 
 _LOG: Final = logging.getLogger("state_processor")
 _READ_ONLY: Final = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)

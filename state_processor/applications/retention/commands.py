@@ -6,24 +6,27 @@ import argparse
 from typing import Any, Final
 
 from state_processor.applications.retention import housekeeping as retention
-from state_processor.backends.files.location import Location
-from state_processor.backends.read.option import Kind
-from state_processor.commands.command import (
+from state_processor.command_line import (
     DIRECTORY,
     PRINTING,
     SNAPSHOT,
+    UNBOUNDED,
     Argument,
     argument,
     command,
+    flag_values,
     flags,
     positive,
+    print_json,
+    print_table,
+    say,
     several,
+    size_text,
     switch,
+    time_text,
 )
-from state_processor.commands.printing import UNBOUNDED, print_json, print_table, time_text
-from state_processor.commands.terminal import say
-from state_processor.display.text_tables import size_text
-from state_processor.options.flags import flag_values
+from state_processor.options import Kind
+from state_processor.snapshots import Location
 
 _SHOWN_USERS: Final = 2
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from state_processor.backends.files.location import Location
+from state_processor.snapshots import Location
 
 _UUID: Final = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
 _SAVEPOINT: Final = re.compile(r"savepoint-[0-9a-f]{6}-[0-9a-f]{12}")

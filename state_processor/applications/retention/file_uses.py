@@ -16,17 +16,21 @@ from typing import Final
 
 import pyarrow.fs as pafs
 
-from state_processor.backends.files.location import Location, refuse_undecodable
-from state_processor.backends.files.recorded_paths import recorded_location
-from state_processor.backends.files.storage import Storage
-from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata.discovery import is_checkpoint_name
-from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
-from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
-from state_processor.backends.metadata.streams import StreamInFile, streams_in_files
-from state_processor.support.errors import NotASnapshotError, StateProcessorError, WriteError
-from state_processor.support.locks import cached_property
-from state_processor.support.redaction import redacted_repr
+from state_processor.errors import NotASnapshotError, StateProcessorError, WriteError
+from state_processor.snapshots import (
+    METADATA_FILE,
+    Location,
+    RelativeFileStateHandle,
+    Snapshot,
+    Storage,
+    StreamInFile,
+    is_checkpoint_name,
+    open_snapshot,
+    recorded_location,
+    refuse_undecodable,
+    streams_in_files,
+)
+from state_processor.support import cached_property, redacted_repr
 
 _ATTEMPTS: Final = 8
 """Readings until a directory is called too restless."""
@@ -313,7 +317,7 @@ def _paths(snapshot: Snapshot, stream: StreamInFile, listed: Collection[str]) ->
 
     A recorded path that was listed needs no copy, also where the snapshot may not refer to it.
     """
-    if isinstance(stream, h.RelativeFileStateHandle):
+    if isinstance(stream, RelativeFileStateHandle):
         yield real_path(snapshot.relocation.relative(stream.path, stream.size))
         return
     recorded = real_path(str(recorded_location(stream.path)))

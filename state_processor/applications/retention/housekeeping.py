@@ -27,20 +27,20 @@ from state_processor.applications.retention.removal import (
     removal_of_snapshots,
     snapshots_to_retain,
 )
-from state_processor.backends.files.location import Location
-from state_processor.backends.files.storage import Storage
-from state_processor.backends.metadata.checkpoint_order import CheckpointPointer, find_pointers, read_pointer
-from state_processor.backends.metadata.discovery import POINTER_PREFIX, is_checkpoint_name
-from state_processor.backends.metadata.snapshot import locate_metadata
-from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import DirectoryOptions
-from state_processor.options.keywords import takes_options
-from state_processor.options.values import COUNT
-from state_processor.support.doors import spelled
-from state_processor.support.errors import NotASnapshotError, OptionError
-from state_processor.support.redaction import redacted_repr
-from state_processor.types.durations import duration_ms
+from state_processor.errors import NotASnapshotError, OptionError
+from state_processor.options import COUNT, DirectoryOptions, SnapshotAccess, duration_ms, spelled, takes_options
+from state_processor.snapshots import (
+    METADATA_FILE,
+    POINTER_PREFIX,
+    CheckpointPointer,
+    Location,
+    Storage,
+    find_pointers,
+    is_checkpoint_name,
+    locate_metadata,
+    read_pointer,
+)
+from state_processor.support import redacted_repr
 
 GUARD: Final = "1d"
 """Age up to which snapshots and files are never removed, by default."""

@@ -33,16 +33,21 @@ from state_processor.applications.retention.file_uses import (
     is_below,
     real_path,
 )
-from state_processor.backends.files.changes import FileSink, remove_file
-from state_processor.backends.files.location import Location
-from state_processor.backends.files.storage import Storage
-from state_processor.backends.metadata.checkpoint_order import CheckpointPointer, Mark, in_order
-from state_processor.backends.metadata.discovery import is_checkpoint_name
-from state_processor.backends.metadata.properties import SAVEPOINT
-from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
-from state_processor.backends.write.staging import is_name_of_write
-from state_processor.support.doors import spelled
-from state_processor.support.errors import StateProcessorError, WriteError
+from state_processor.errors import StateProcessorError, WriteError
+from state_processor.options import spelled
+from state_processor.snapshots import (
+    METADATA_FILE,
+    SAVEPOINT,
+    CheckpointPointer,
+    FileSink,
+    Location,
+    Mark,
+    Storage,
+    in_order,
+    is_checkpoint_name,
+    is_name_of_write,
+    remove_file,
+)
 
 _READINGS: Final = 8
 _BATCH: Final = 1000

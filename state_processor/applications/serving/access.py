@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
-from state_processor.support.errors import OptionError
+from state_processor.errors import OptionError
 
 _SCHEME: Final = "bearer"
 """The scheme of the header ``Authorization``, in any case (RFC 9110, 11.1)."""

@@ -20,7 +20,7 @@ from state_processor.applications.serving.browser import BROWSE, browser_page, b
 from state_processor.applications.serving.browsing import Browsing
 from state_processor.applications.serving.following import Followed, ServedSnapshot
 from state_processor.applications.serving.limits import BusyError, LimitError, Limits, TimeLimitError, Workers
-from state_processor.support.errors import (
+from state_processor.errors import (
     CorruptSnapshotError,
     InvalidRowError,
     NotFoundError,

@@ -9,35 +9,29 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from state_processor import OperatorIdentifier
 from state_processor.applications.serving.following import READING, Followed, ServedSnapshot
 from state_processor.applications.serving.limits import Limits
 from state_processor.applications.serving.queries import QueryProcesses
 from state_processor.applications.serving.query_process import NOTES
-from state_processor.backends.analysis.entry_sizes import SIZE
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read import catalog
-from state_processor.backends.read.schema_text import comments_of, spark_ddl
-from state_processor.backends.read.state_access import TIMER_KIND
-from state_processor.backends.read.stored_operator import find_operator
-from state_processor.display.text_tables import json_value
-from state_processor.read.rows import Rows
-from state_processor.read.scans import StateRequest
-from state_processor.read.sizes import SizeReport
-from state_processor.read.snapshots import snapshots_table
-from state_processor.serializers.json_text import parse_json
-from state_processor.support.errors import NotFoundError, OptionError
-from state_processor.types.identifier import OperatorIdentifier
+from state_processor.arrow import Rows
+from state_processor.command_line import json_value
+from state_processor.errors import NotFoundError, OptionError
+from state_processor.snapshots import OperatorState, snapshots_table
+from state_processor.snapshots import operators as operators_table
+from state_processor.snapshots import states as states_table
+from state_processor.states import SIZE, TIMER_KIND, SizeReport, StateRequest, comments_of, find_operator, parse_json, spark_ddl
 
 
 def operators(served: ServedSnapshot) -> dict[str, Any]:
     """Return the operators of a snapshot."""
-    return _answer(served, operators=catalog.operators(served.snapshot).to_pylist())
+    return _answer(served, operators=operators_table(served.snapshot).to_pylist())
 
 
 def states(served: ServedSnapshot, uid: str) -> dict[str, Any]:
     """Return the states of an operator."""
     operator = _found(served, uid)
-    rows = [row for row in catalog.states(served.snapshot).to_pylist() if row["operator_uid_hash"] == operator.operator_id]
+    rows = [row for row in states_table(served.snapshot).to_pylist() if row["operator_uid_hash"] == operator.operator_id]
     return _answer(served, operator=uid, states=rows)
 
 

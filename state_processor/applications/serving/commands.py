@@ -11,11 +11,9 @@ from typing import Final
 from state_processor.applications.serving.browser import BROWSE
 from state_processor.applications.serving.limits import Limits
 from state_processor.applications.serving.server import serve
-from state_processor.backends.read.option import Kind
-from state_processor.commands.command import argument, command, flags, group, not_negative, positive
-from state_processor.commands.terminal import say
-from state_processor.options.flags import flag_values
-from state_processor.support.errors import OptionError
+from state_processor.command_line import argument, command, flag_values, flags, group, not_negative, positive, say
+from state_processor.errors import OptionError
+from state_processor.options import Kind
 
 _TOKEN_BYTES: Final = 24
 TOKEN_SETTING: Final = "STATE_PROCESSOR_TOKEN"

@@ -14,16 +14,15 @@ from typing import Any, Final, Self
 import pyarrow as pa
 from pyarrow import flight
 
+from state_processor import OperatorIdentifier
 from state_processor.applications.serving.access import Permission
 from state_processor.applications.serving.following import READING, Followed, ServedSnapshot
 from state_processor.applications.serving.limits import BusyError, Limits, TimeLimitError
 from state_processor.applications.serving.queries import QueryProcesses
 from state_processor.applications.serving.query_process import with_notes
-from state_processor.backends.read.state_access import TIMER_KIND
-from state_processor.read.rows import Rows
-from state_processor.read.scans import StateRequest, StateScan
-from state_processor.support.errors import OptionError, StateProcessorError
-from state_processor.types.identifier import OperatorIdentifier
+from state_processor.arrow import Rows
+from state_processor.errors import OptionError, StateProcessorError
+from state_processor.states import TIMER_KIND, StateRequest, StateScan
 
 CHECKPOINT_ID: Final = b"checkpoint_id"
 """The key of the checkpoint's number in the metadata of the schema of each answer."""

@@ -10,23 +10,12 @@ from contextlib import suppress
 from os import PathLike
 from typing import Any, Final, TypeVar
 
-from state_processor.backends.files.location import Location
-from state_processor.backends.files.storage import OpenFile, Storage
-from state_processor.backends.metadata.discovery import DEPTH, SnapshotInfo, find_snapshots
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import stored_digest
-from state_processor.backends.read.key_rows import RecentResults
-from state_processor.backends.read.snapshot_checks import check_files
-from state_processor.backends.read.stored_operator import Survey, find_operator, surveys
-from state_processor.backends.state.descriptions import KeyedDescription
-from state_processor.options.access import SnapshotAccess
-from state_processor.read.key_contents import KeyLookUp
-from state_processor.serializers.kernel.decode.loop import run
-from state_processor.serializers.kernel.interpreter import interpreter
-from state_processor.support.errors import MissingFileError, NotASnapshotError, NotFoundError, StateProcessorError
-from state_processor.support.locks import cached_property, process_lock
-from state_processor.support.redaction import redacted
-from state_processor.types.identifier import OperatorIdentifier
+from state_processor import OperatorIdentifier, SnapshotInfo
+from state_processor.errors import MissingFileError, NotASnapshotError, NotFoundError, StateProcessorError
+from state_processor.options import SnapshotAccess
+from state_processor.snapshots import DEPTH, Location, OpenFile, Snapshot, Storage, check_files, find_snapshots, stored_digest
+from state_processor.states import KeyedDescription, KeyLookUp, RecentResults, Survey, compile_reading, find_operator, surveys
+from state_processor.support import cached_property, process_lock, redacted
 
 _LOG: Final = logging.getLogger("state_processor")
 _TRIES: Final = 10
@@ -103,8 +92,7 @@ class ServedSnapshot:
 
     def warm_up(self) -> None:
         """Look up keys that hardly exist, so that no request waits for Numba, for kernels and for the opening of tables."""
-        interpreter.stop()
-        run.compile()
+        compile_reading()
         keyed = [o for o in self.snapshot.metadata.operators if _key_type_of(self.surveyed[o.operator_id]) in _ANY_KEYS]
         for operator in keyed[:_WARM_OPERATORS]:
             key = _ANY_KEYS[str(_key_type_of(self.surveyed[operator.operator_id]))]

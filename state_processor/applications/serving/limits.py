@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from state_processor.support.errors import StateProcessorError
+from state_processor.errors import StateProcessorError
 
 _T = TypeVar("_T")
 

@@ -12,14 +12,14 @@ from typing import Final
 
 import pyarrow as pa
 
+from state_processor import errors
 from state_processor.applications.serving import limits as of_limits
 from state_processor.applications.serving.following import ServedSnapshot
 from state_processor.applications.serving.limits import LimitError, Limits, MemoryLimitError
 from state_processor.applications.serving.query_process import END, FAILURE, LARGEST, OUT_OF_MEMORY, Query, work
-from state_processor.options.access import SnapshotAccess
-from state_processor.support import errors
-from state_processor.support.errors import StateProcessorError
-from state_processor.support.locks import process_lock
+from state_processor.errors import StateProcessorError
+from state_processor.options import SnapshotAccess
+from state_processor.support import process_lock
 
 _LOG: Final = logging.getLogger("state_processor")
 _CONTEXT: Final = get_context("forkserver")

@@ -25,8 +25,8 @@ import pyarrow as pa
 from state_processor.applications.serving.following import open_kept
 from state_processor.applications.serving.limits import LimitError, MemoryLimitError
 from state_processor.applications.sql.session import SqlSession
-from state_processor.options.access import SnapshotAccess
-from state_processor.support.errors import MissingFileError
+from state_processor.errors import MissingFileError
+from state_processor.options import SnapshotAccess
 
 ROWS, FAILURE, END = b"R", b"F", b"E"
 """The first byte of a message: rows as a stream of Arrow, an error as JSON, and the end of the result."""

@@ -14,8 +14,8 @@ from typing import Any, Final
 from state_processor.applications.serving.access import Permission
 from state_processor.applications.serving.following import Followed
 from state_processor.applications.serving.limits import Limits
-from state_processor.support.errors import OptionError
-from state_processor.support.late import require
+from state_processor.errors import OptionError
+from state_processor.support import require
 
 _IDLE_SECONDS: Final = 30
 """Time in seconds until a connection without requests is closed."""

@@ -10,17 +10,30 @@ from itertools import islice
 from typing import Any, Final, get_args
 
 from state_processor.applications.sql.session import QueryResult, SqlSession
-from state_processor.backends.read.option import Kind
-from state_processor.backends.read.schema_text import spark_ddl
-from state_processor.commands.command import SNAPSHOT, VERTICAL, argument, command, flags, group, one_of, positive, switch
-from state_processor.commands.new_files import UnclosedFile, check_new, new_file
-from state_processor.commands.printing import print_json, print_table
-from state_processor.commands.row_formats import FORMATS, write_rows
-from state_processor.commands.terminal import complain, say
-from state_processor.options.flags import flag_values
-from state_processor.options.keywords import KEYWORD_OPTIONS
-from state_processor.serializers.decode_options import Nanos
-from state_processor.support.errors import NotFoundError, OptionError, StateProcessorError
+from state_processor.command_line import (
+    FORMATS,
+    SNAPSHOT,
+    VERTICAL,
+    UnclosedFile,
+    argument,
+    check_new,
+    command,
+    complain,
+    flag_values,
+    flags,
+    group,
+    new_file,
+    one_of,
+    positive,
+    print_json,
+    print_table,
+    say,
+    switch,
+    write_rows,
+)
+from state_processor.errors import NotFoundError, OptionError, StateProcessorError
+from state_processor.options import KEYWORD_OPTIONS, Kind
+from state_processor.states import Nanos, spark_ddl
 
 _HELP: Final = """\
 SELECT …;        a query, which may have several lines and ends in a semicolon

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from state_processor.applications.sql.session import SqlSession
 from state_processor.applications.sql.views import View
-from state_processor.read.rows import Rows
-from state_processor.read.scans import StateScan
-from state_processor.support.doors import spelled
-from state_processor.support.errors import NotFoundError, OptionError
+from state_processor.arrow import Rows
+from state_processor.errors import NotFoundError, OptionError
+from state_processor.options import spelled
+from state_processor.states import StateScan
 
 _ROWS: Final = "state_rows"
 

@@ -15,14 +15,13 @@ from os import PathLike
 from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 from state_processor.applications.sql.session import SqlSession
-from state_processor.options.groups import SnapshotOptions
-from state_processor.options.keywords import takes_options
-from state_processor.read.rows import Rows
+from state_processor.arrow import Rows
+from state_processor.options import SnapshotOptions, takes_options
 
 if TYPE_CHECKING:
     import duckdb
 
-    from state_processor.serializers.decode_options import Nanos
+    from state_processor.states import Nanos
 
 __all__ = ["connect", "query"]
 

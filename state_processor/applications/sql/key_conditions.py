@@ -14,8 +14,8 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from state_processor.backends.formats.row_layout import KEY_COLUMN
-from state_processor.support.late import pc
+from state_processor.states import KEY_COLUMN
+from state_processor.support import pc
 
 Values: TypeAlias = frozenset[Any] | None
 

@@ -14,20 +14,19 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 import pyarrow as pa
 import pyarrow.dataset
 
+from state_processor import OperatorIdentifier
 from state_processor.applications.sql.key_conditions import ArrowCondition
 from state_processor.applications.sql.views import View, quoted, views_of
-from state_processor.backends.read.schema_text import comments_of
-from state_processor.options.access import SnapshotAccess
-from state_processor.read.scans import StateScan, columns_of
-from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.support.errors import NotFoundError, OptionError, StateProcessorError
-from state_processor.support.late import pc, require
-from state_processor.types.identifier import OperatorIdentifier
+from state_processor.errors import NotFoundError, OptionError, StateProcessorError
+from state_processor.options import SnapshotAccess
+from state_processor.serializers import DecodeOptions
+from state_processor.states import StateScan, columns_of, comments_of
+from state_processor.support import pc, require
 
 if TYPE_CHECKING:
     import duckdb
 
-    from state_processor.backends.metadata.snapshot import Snapshot
+    from state_processor.snapshots import Snapshot
 
 Names: TypeAlias = tuple[str, ...]
 

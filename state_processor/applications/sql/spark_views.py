@@ -8,12 +8,11 @@ from typing import Final, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
+from state_processor import SavepointReader
 from state_processor.applications.sql.views import View, free_name, views_of
-from state_processor.options.groups import SnapshotOptions
-from state_processor.options.keywords import takes_options
-from state_processor.reader import SavepointReader
-from state_processor.serializers.decode_options import Nanos
-from state_processor.support.errors import StateProcessorError
+from state_processor.errors import StateProcessorError
+from state_processor.options import SnapshotOptions, takes_options
+from state_processor.states import Nanos
 
 _LOG: Final = getLogger("state_processor")
 

@@ -16,15 +16,18 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.backends.metadata.queries import operator_of_query
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.read.catalog import TABLES
-from state_processor.backends.read.state_access import TIMER_KIND
-from state_processor.backends.read.stored_operator import StoredOperator, Survey, surveys
-from state_processor.backends.state.descriptions import KeyedDescription
-from state_processor.backends.state.python_states import shown_name
-from state_processor.read.scans import StateRequest, StateScan
-from state_processor.types.identifier import OperatorIdentifier
+from state_processor import OperatorIdentifier
+from state_processor.snapshots import TABLES, Snapshot, operator_of_query
+from state_processor.states import (
+    TIMER_KIND,
+    KeyedDescription,
+    StateRequest,
+    StateScan,
+    StoredOperator,
+    Survey,
+    shown_name,
+    surveys,
+)
 
 TIMERS: Final = "timers"
 """The view of an operator's timers."""

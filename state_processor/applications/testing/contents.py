@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias, Unpack
 
 import pyarrow as pa
 
+from state_processor import OperatorIdentifier
 from state_processor.applications.jobs.check import compare
 from state_processor.applications.jobs.contents import TYPES_ALONE
 from state_processor.applications.jobs.opening import signature_of
@@ -18,14 +19,9 @@ from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.signature import JobSignature, OperatorSignature
 from state_processor.applications.jobs.signature_file import parse_signature
 from state_processor.applications.jobs.verdicts import JobReport, Outcome
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import SnapshotOptions
-from state_processor.options.keywords import takes_options
-from state_processor.read.scans import StateRequest, takes_keys
-from state_processor.serializers.json_text import parse_json
-from state_processor.support.errors import OptionError
-from state_processor.types.identifier import OperatorIdentifier
-from state_processor.types.python_types import PythonTypeArgument
+from state_processor.errors import OptionError
+from state_processor.options import SnapshotAccess, SnapshotOptions, takes_options
+from state_processor.states import PythonTypeArgument, StateRequest, parse_json, takes_keys
 
 _BAD = (Outcome.REFUSED, Outcome.LOST, Outcome.CHANGED)
 

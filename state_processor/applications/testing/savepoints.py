@@ -7,13 +7,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.options.value_columns import check_values
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.support.errors import OptionError
-from state_processor.types.flink_types import Types
-from state_processor.types.state_specs import ListState, MapState, ValueState
-from state_processor.write.arrow_writer import SavepointWriter
+from state_processor import ListState, MapState, Types, ValueState
+from state_processor.arrow import SavepointWriter
+from state_processor.errors import OptionError
+from state_processor.options import check_values
+from state_processor.serializers import DecodeOptions, TypeSerializer
 
 Spec = Any
 """A state of :mod:`state_processor.types.state_specs`, or the type of its values."""

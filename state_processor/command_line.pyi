@@ -1,0 +1,76 @@
+"""The names of :mod:`state_processor.command_line`, and the module of each."""
+
+from state_processor.commands.command import (
+    ANY_OPERATOR as ANY_OPERATOR,
+    Argument as Argument,
+    DIRECTORY as DIRECTORY,
+    OPERATOR as OPERATOR,
+    PRINTING as PRINTING,
+    SNAPSHOT as SNAPSHOT,
+    VERTICAL as VERTICAL,
+    argument as argument,
+    by_argument as by_argument,
+    command as command,
+    flags as flags,
+    group as group,
+    named_operator as named_operator,
+    not_negative as not_negative,
+    one_of as one_of,
+    pairs as pairs,
+    positive as positive,
+    repeated as repeated,
+    required_operator as required_operator,
+    several as several,
+    switch as switch,
+)
+from state_processor.commands.listing import (
+    SEARCHED as SEARCHED,
+)
+from state_processor.commands.new_files import (
+    UnclosedFile as UnclosedFile,
+    check_new as check_new,
+    new_file as new_file,
+    write_text as write_text,
+)
+from state_processor.commands.printing import (
+    UNBOUNDED as UNBOUNDED,
+    print_json as print_json,
+    print_table as print_table,
+    time_text as time_text,
+    with_sizes as with_sizes,
+)
+from state_processor.commands.row_formats import (
+    FORMATS as FORMATS,
+    write_rows as write_rows,
+)
+from state_processor.commands.terminal import (
+    complain as complain,
+    say as say,
+    say_json as say_json,
+)
+from state_processor.display.axes import (
+    new_axes as new_axes,
+    show_dates as show_dates,
+)
+from state_processor.display.progress import (
+    progress as progress,
+)
+from state_processor.display.showing import (
+    NAMES as NAMES,
+    filled as filled,
+    with_operator as with_operator,
+)
+from state_processor.display.text_tables import (
+    count_text as count_text,
+    json_text as json_text,
+    json_value as json_value,
+    render_records as render_records,
+    size_text as size_text,
+    text_of as text_of,
+)
+from state_processor.options.flags import (
+    flag_values as flag_values,
+)
+from state_processor.types.answers import (
+    Answer as Answer,
+)

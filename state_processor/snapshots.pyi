@@ -1,0 +1,94 @@
+"""The names of :mod:`state_processor.snapshots`, and the module of each."""
+
+from state_processor.backends.analysis.stored_sizes import (
+    StoredSizes as StoredSizes,
+    stored_as as stored_as,
+)
+from state_processor.backends.files.changes import (
+    FileSink as FileSink,
+    make_directory as make_directory,
+    move_file as move_file,
+    remove_file as remove_file,
+)
+from state_processor.backends.files.location import (
+    Location as Location,
+    refuse_undecodable as refuse_undecodable,
+)
+from state_processor.backends.files.ordered_threads import (
+    read_all as read_all,
+)
+from state_processor.backends.files.recorded_paths import (
+    recorded_location as recorded_location,
+)
+from state_processor.backends.files.storage import (
+    OpenFile as OpenFile,
+    Storage as Storage,
+    storage_errors as storage_errors,
+)
+from state_processor.backends.metadata.checkpoint_order import (
+    CheckpointPointer as CheckpointPointer,
+    Mark as Mark,
+    find_pointers as find_pointers,
+    in_order as in_order,
+    read_pointer as read_pointer,
+)
+from state_processor.backends.metadata.discovery import (
+    DEPTH as DEPTH,
+    JOB_DIGITS as JOB_DIGITS,
+    POINTER_PREFIX as POINTER_PREFIX,
+    find_snapshots as find_snapshots,
+    is_checkpoint_name as is_checkpoint_name,
+)
+from state_processor.backends.metadata.handles import (
+    RelativeFileStateHandle as RelativeFileStateHandle,
+)
+from state_processor.backends.metadata.properties import (
+    SAVEPOINT as SAVEPOINT,
+)
+from state_processor.backends.metadata.queries import (
+    operator_of_query as operator_of_query,
+)
+from state_processor.backends.metadata.snapshot import (
+    Snapshot as Snapshot,
+    locate_metadata as locate_metadata,
+    open_snapshot as open_snapshot,
+    some_of as some_of,
+)
+from state_processor.backends.metadata.snapshot_metadata import (
+    LAYOUTS as LAYOUTS,
+    METADATA_FILE as METADATA_FILE,
+    OperatorState as OperatorState,
+    stored_digest as stored_digest,
+)
+from state_processor.backends.metadata.streams import (
+    StreamInFile as StreamInFile,
+    recorded_files as recorded_files,
+    streams_in_files as streams_in_files,
+)
+from state_processor.backends.read.catalog import (
+    TABLES as TABLES,
+    operators as operators,
+    states as states,
+)
+from state_processor.backends.read.snapshot_checks import (
+    check_files as check_files,
+)
+from state_processor.backends.write.staging import (
+    is_name_of_write as is_name_of_write,
+)
+from state_processor.backends.write.writing_process import (
+    is_gone as is_gone,
+    this_process as this_process,
+)
+from state_processor.read.snapshots import (
+    checked as checked,
+    searched as searched,
+    snapshots_table as snapshots_table,
+)
+from state_processor.support.foreign_errors import (
+    foreign_errors as foreign_errors,
+    noted_errors as noted_errors,
+)
+from state_processor.write.plan.restorability import (
+    RegisteredStates as RegisteredStates,
+)

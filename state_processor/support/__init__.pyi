@@ -1,0 +1,16 @@
+"""The names of :mod:`state_processor.support`, and the module of each."""
+
+from state_processor.support.late import (
+    pc as pc,
+    require as require,
+    requirement as requirement,
+)
+from state_processor.support.locks import (
+    cached_property as cached_property,
+    process_lock as process_lock,
+)
+from state_processor.support.redaction import (
+    presentable as presentable,
+    redacted as redacted,
+    redacted_repr as redacted_repr,
+)
