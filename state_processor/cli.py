@@ -188,12 +188,26 @@ def command_parser(called: str | None = None) -> Parser:
 
 
 def _commands(called: str | None) -> Iterator[Command]:
-    """Yield the commands of the module of a known command, none for completion, and otherwise all commands."""
+    """Yield the commands of the module of a built-in command, or of packages for theirs, none for completion; otherwise all."""
+    if called == _COMPLETION:
+        return
+    if called in _MODULES:
+        yield from _commands_of([_MODULES[called]])
+        return
+    from state_processor.commands.installed import installed_commands
+
+    installed = {command.name: command for command in installed_commands({*_MODULES, _COMPLETION})}
+    if called not in installed:
+        yield from _commands_of(dict.fromkeys(_MODULES.values()))
+    yield from installed.values()
+
+
+def _commands_of(modules: Iterable[str]) -> Iterator[Command]:
+    """Yield the commands of modules, in the order of the help."""
     from state_processor.commands.command import commands_of
 
-    needed = [_MODULES[called]] if called in _MODULES else [] if called == _COMPLETION else dict.fromkeys(_MODULES.values())
-    modules = [import_module(f"state_processor.{module}") for module in needed]
-    commands = {command.name: command for module in modules for command in commands_of(module)}
+    loaded = [import_module(f"state_processor.{module}") for module in modules]
+    commands = {command.name: command for module in loaded for command in commands_of(module)}
     yield from (commands[name] for name in _MODULES if name in commands)
 
 

@@ -20,7 +20,6 @@ from state_processor.support import redacted
 
 if TYPE_CHECKING:
     from state_processor import SnapshotInfo
-    from state_processor.options import Keys
 
 _FINDING: Final = ("path_mapping", "allow_paths", "storage_options")
 _JOB_DIGITS: Final = 6
@@ -34,7 +33,7 @@ def history_of(
     directory: str | PathLike[str],
     uid: str | OperatorIdentifier,
     state: str,
-    keys: Keys | None = None,
+    keys: Sequence[Any] | pa.Table | None = None,
     *,
     at: Iterable[datetime | str],
     **options: Unpack[LookupSnapshotOptions],

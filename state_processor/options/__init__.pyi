@@ -18,7 +18,6 @@ from state_processor.options.groups import (
     DiffOptions as DiffOptions,
     DiffSnapshotOptions as DiffSnapshotOptions,
     DirectoryOptions as DirectoryOptions,
-    Keys as Keys,
     LookupSnapshotOptions as LookupSnapshotOptions,
     SnapshotOptions as SnapshotOptions,
     StateSnapshotOptions as StateSnapshotOptions,
