@@ -238,7 +238,7 @@ _OF_DESCRIPTION: Final = (
 _AMBIGUOUS: Final = frozenset(
     {
         *(Kind.UNMAPPED_OPERATOR, Kind.VALUE_TYPE, Kind.KEY_TYPE, Kind.WINDOW_TYPE, Kind.STATE_KIND, Kind.OPERATOR_STATE_TYPE),
-        *(Kind.MAX_PARALLELISM, Kind.CLASS_MISSING, Kind.FINISHED_TASKS),
+        *(Kind.MAX_PARALLELISM, Kind.CLASS_MISSING, Kind.FINISHED_TASKS, Kind.QUERY),
     }
 )
 """Kinds that may follow from another query, from another version of a connector or from parts of a type."""

@@ -19,7 +19,7 @@ from state_processor.applications.explain.mismatch_kinds import (
 )
 from state_processor.applications.explain.rules import Sighting
 from state_processor.applications.explain.scene import Finding, Scene
-from state_processor.applications.explain.state_owners import by_owner
+from state_processor.applications.explain.state_owners import by_owner, is_of_other_owner
 from state_processor.applications.explain.steps import of_step
 from state_processor.applications.finding.needles import Needle
 from state_processor.applications.finding.state_search import StateSearch
@@ -281,11 +281,12 @@ def _of_place(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSign
         evidence: list[str] = []
         if certainty is not None and scene.new is not None:
             certainty = Certainty.PLACE
-            evidence.append("the description of the new job does not have this change: the job that failed may be another one")
+            evidence.append(_OTHER_JOB)
         operator = sizes[0] if len(sizes) == 1 or is_named else None
         yield of_sighting(sighting, scene, certainty, kind=kind, operator=operator, evidence=evidence)
         return
-    fits = [pair for pair in _states_of(sighting, scene, operators) if test(pair[1], sighting)]
+    states = _states_of(sighting, scene, operators)
+    fits = [(o, s) for o, s in states if test(s, sighting) and (kind is not Kind.QUERY or _is_of_query(o))]
     fitting = by_owner(fits, sighting.trace.frames)
     if not fitting:
         raise Contradiction(f"no state of the snapshot fits: {sighting.message[:200]}")
@@ -306,13 +307,26 @@ def _of_place(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSign
     place: dict[str, Any] = {"operator": operator, "state": state, "part": _PARTS.get(kind, "")}
     for reading, shown in _readings(kind, state, sighting, scene):
         certainty = shown
-        if scene.new is not None and shown is Certainty.CONFIRMED:
+        doubt = _doubt(state, sighting, scene)
+        if doubt and shown is Certainty.CONFIRMED:
             certainty = Certainty.PLACE
-            evidence = [
-                *evidence,
-                "the description of the new job does not have this change: the job that failed may be another one",
-            ]
+            evidence = [*evidence, doubt]
         yield of_sighting(sighting, scene, certainty, kind=reading, evidence=evidence, **place)
+
+
+_OTHER_JOB: Final = "the description of the new job does not have this change: the job that failed may be another one"
+
+
+def _doubt(state: StateSignature, sighting: Sighting, scene: Scene) -> str:
+    """Return why the only state that fits may not be the one of the trace; empty without a reason."""
+    if scene.new is not None:
+        return _OTHER_JOB
+    if is_of_other_owner(state, sighting.trace.frames):
+        return f"the trace does not have the class of Flink that registers state {state.name!r}"
+    operators = () if scene.old is None else scene.old.operators
+    if state.is_keyed and sighting.tasks and not sighting.tasks & {operator.uid_hash for operator in operators}:
+        return "the snapshot does not have the id of the task that failed: the id was set, or the snapshot is another one"
+    return ""
 
 
 def _states_of(

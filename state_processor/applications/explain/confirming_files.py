@@ -114,7 +114,9 @@ def of_files(sighting: Sighting, scene: Scene) -> Sequence[FailureCause]:
         if findings:
             operators = scene.operators(sighting)
             only = operators[0] if len(operators) == 1 else None
-            return [of_findings(findings, Certainty.CONFIRMED, sighting, operator=only)]
+            is_other = kind is Kind.FILE_MISSING and sighting.kind is Kind.FILE_DAMAGED  # Java says that a file is missing
+            certainty = Certainty.BESIDE if is_other else Certainty.CONFIRMED
+            return [of_findings(findings, certainty, sighting, operator=only)]
     headers = [
         (o, s) for o in scene.operators(sighting) for s in (o.states or {}).values() if class_of(sighting) in classes_of(s)
     ]

@@ -34,6 +34,8 @@ from state_processor.support.doors import checked_choice
 from state_processor.support.errors import OptionError, StateProcessorError
 
 _GENERAL: Final = frozenset({Kind.CODE, Kind.IN_FLIGHT, Kind.BACKEND, Kind.NEWER_FORMAT})
+_LONGEST_PATH: Final = 255
+"""Characters of a text that may be the name of a file. Answers of the REST interface are one long line."""
 _LARGEST_LOG: Final = 64 << 20
 """Bytes of a file that is looked at, if it was passed as a snapshot."""
 _SECONDARY: Final = CONSEQUENCES | {Kind.LINKAGE}
@@ -120,7 +122,7 @@ def explain(
 
 def _text(error: str | PathLike[str], access: SnapshotAccess) -> str:
     if isinstance(error, str):
-        if "\n" not in error and Path(error).is_file():
+        if "\n" not in error and len(error) < _LONGEST_PATH and Path(error).is_file():
             raise OptionError(f"error={error!r}: expected the text of a trace; pass Path({error!r}) to read the file")
         return error
     return bytes(access.storage().read_all(str(Location.given(error)))).decode("utf-8", "replace")
@@ -274,6 +276,7 @@ def _ranked(causes: Iterable[FailureCause]) -> list[FailureCause]:
         (True, Certainty.LIKELY): 3,
         (False, Certainty.CONFIRMED): 4,
         (False, Certainty.BESIDE): 4,
+        (True, Certainty.BESIDE): 4,
         (True, Certainty.POSSIBLE): 5,
         (False, Certainty.POSSIBLE): 6,
     }

@@ -36,5 +36,11 @@ def by_owner(states: _States, frames: Sequence[str]) -> _States:
     return owned or (own if frames and own else states)
 
 
+def is_of_other_owner(state: StateSignature, frames: Sequence[str]) -> bool:
+    """Return whether a class of Flink registers a state, and a trace with methods does not have this class."""
+    owner = _owner(state)
+    return bool(frames) and owner is not None and not any(map(owner.search, frames))
+
+
 def _owner(state: StateSignature) -> re.Pattern[str] | None:
     return next((owner for name, owner in _OWNERS if name.match(state.name)), None)

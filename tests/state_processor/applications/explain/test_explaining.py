@@ -182,7 +182,7 @@ def test_an_operator_of_another_query_with_one_key_group(tmp_path: Path) -> None
         "java.lang.IllegalStateException: Cannot map operator {} with max parallelism 128 to new program with max parallelism {}"
     )
     (cause,) = sp.explain(old, error=text.format(UID_HASH, 1)).causes
-    assert (cause.kind, cause.certainty, cause.repairs) == (Kind.QUERY, Certainty.TRACE, ())
+    assert (cause.kind, cause.certainty, cause.repairs) == (Kind.QUERY, Certainty.LIKELY, ())
     (cause,) = sp.explain(old, error=text.format(UID_HASH, 64)).causes
     assert (cause.kind, cause.certainty) == (Kind.MAX_PARALLELISM, Certainty.CONFIRMED)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from state_processor.applications.explain.state_owners import by_owner
+from state_processor.applications.explain.state_owners import by_owner, is_of_other_owner
 from state_processor.applications.jobs.signature import OperatorSignature, StateSignature
 
 _STREAMING = "org.apache.flink.streaming.api.operators"
@@ -19,3 +19,6 @@ def test_a_state_belongs_to_the_class_that_registers_it() -> None:
     assert by_owner(states, ["com.acme.Fn.initializeState"]) == [own]
     assert by_owner(states, []) == states
     assert by_owner([reader, queue], ["com.acme.Fn.initializeState"]) == [reader, queue]
+    assert is_of_other_owner(reader[1], ["com.acme.Fn.initializeState"])
+    assert not is_of_other_owner(reader[1], [])
+    assert not is_of_other_owner(own[1], ["com.acme.Fn.initializeState"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,27 @@ def test_a_description_without_the_change_of_the_trace_confirms_nothing(tmp_path
     (cause,) = sp.explain(old, error=error, job=old).causes
     assert (cause.kind, cause.certainty) == (Kind.VALUE_TYPE, Certainty.PLACE)
     assert "the description of the new job does not have this change" in cause.evidence[-1]
+
+
+def test_the_task_of_the_trace_is_not_in_the_snapshot(tmp_path: Path) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.INT()), 5)
+    error = migration("LongSerializer", "IntSerializer").replace(UID_HASH, "0" * 32)
+    (cause,) = sp.explain(old, error=error).causes
+    assert (cause.kind, cause.certainty) == (Kind.VALUE_TYPE, Certainty.PLACE)
+    assert "does not have the id of the task" in cause.evidence[-1]
+
+
+def test_a_state_without_rows_of_a_query_is_not_of_a_query(tmp_path: Path) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.INT()), 5)
+    frame = "\tat org.apache.flink.table.runtime.operators.join.stream.state.JoinRecordStateViews.create(A.java:1)\n"
+    (cause,) = sp.explain(old, error=migration("LongSerializer", "IntSerializer") + frame).causes
+    assert (cause.kind, cause.certainty) == (Kind.STEP, Certainty.POSSIBLE)
+
+
+def test_an_answer_of_the_rest_interface_is_one_long_line() -> None:
+    error = json.dumps({"root-exception": _thrown(f"java.io.IOException: {'x' * 300}", _COMMITTER)})
+    (cause,) = sp.explain(error=error).causes
+    assert cause.kind is Kind.STEP
 
 
 def test_the_path_of_the_trace_is_another_one(tmp_path: Path) -> None:
