@@ -76,7 +76,8 @@ _COMPRESSIONS: Final = {
     LZ4HC: _Compression("LZ4HC", 256, cramjam.lz4.decompress_block_into),
     7: _Compression("ZSTD", 1 << 16, cramjam.zstd.decompress_into),
 }
-_IN_KERNELS: Final = (NOT_COMPRESSED, SNAPPY, LZ4, LZ4HC)
+_IN_KERNELS: Final = np.isin(np.arange(256), (NOT_COMPRESSED, SNAPPY, LZ4, LZ4HC))
+"""Whether kernels decompress a kind of compression."""
 _UNREAD: Final = {3: "bzip2", 6: "XPRESS", 0x40: "ZSTD before its format was final", 0xFE: "an unnamed compression"}
 _LIMITS: Final = np.array([_COMPRESSIONS[kind].most if kind in _COMPRESSIONS else 0 for kind in range(256)], dtype=np.int64)
 """The largest ratio of sizes for each kind of compression."""
@@ -188,7 +189,7 @@ class BlockFormat:
 
         Verify checksums other than CRC32C, and decompress blocks that the kernel can't decompress.
         """
-        if np.isin(blocks.places[:, KIND], _IN_KERNELS).all():
+        if _IN_KERNELS[blocks.places[:, KIND]].all():
             if self.checksum != CRC32C:
                 self.verify(blocks, context)
             return blocks

@@ -16,10 +16,10 @@ from typing import Final
 import numpy as np
 
 from state_processor.backends.formats.framing import KEY_GROUP
-from state_processor.backends.formats.sst.crc32c import masked_crc32c
+from state_processor.backends.formats.sst.crc32c import masked_crc32c, masked_crc32c_of_three
 from state_processor.backends.formats.sst.decompression_kernels import decompress_lz4, decompress_snappy
 from state_processor.serializers.kernel.compiler import entry_point, inlined_kernel, kernel
-from state_processor.serializers.kernel.memory import load_be_i64, load_be_u16, load_i32, load_i64, store_i64
+from state_processor.serializers.kernel.memory import MAX_I64, load_be_i64, load_be_u16, load_i32, load_i64, store_i64
 from state_processor.serializers.kernel.signatures import int64, read, uint8, written
 
 SLACK: Final = 16
@@ -60,7 +60,8 @@ BAD_SEPARATOR: Final = 10
 
 # Fields of a result
 STATUS, ROWS, KEYS_END, MERGES, WHERE, VALUE_BYTES, DISTINCT, LAST_KEY, LAST_KEY_END = 0, 1, 2, 3, 4, 5, 6, 7, 8
-RESULT_FIELDS: Final = 9
+LEAST_TAG, LARGEST_TAG = 9, 10
+RESULT_FIELDS: Final = 11
 
 _HASHED: Final = 1 << 31
 _MOST_RESTARTS: Final = (1 << 28) - 1
@@ -140,12 +141,27 @@ def _entries_end(data, begin, end):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _plain_block(raw, places, block, checksum, context, tables, data, at):  # type: ignore[no-untyped-def]
-    """Verify and decompress a block; return the outcome."""
+def _checksums(raw, places, block, checksum, tables):  # type: ignore[no-untyped-def]
+    """Return the checksums of a block and the two behind it; zeros for blocks without checksums, and of other kinds."""
+    first = second = third = np.int64(0)
+    if checksum == CRC32C and block + 2 < len(places):
+        first, second, third = masked_crc32c_of_three(
+            raw, places[block, BEGIN], places[block, END] + 1, places[block + 1, BEGIN], places[block + 1, END] + 1,
+            places[block + 2, BEGIN], places[block + 2, END] + 1, tables
+        )  # fmt: skip
+    elif checksum == CRC32C:
+        first = masked_crc32c(raw, places[block, BEGIN], places[block, END] + 1, tables)
+        if block + 1 < len(places):
+            second = masked_crc32c(raw, places[block + 1, BEGIN], places[block + 1, END] + 1, tables)
+    return first, second, third
+
+
+@kernel
+def _plain_block(raw, places, block, checksum, context, computed, data, at):  # type: ignore[no-untyped-def]
+    """Verify a block by its ``computed`` checksum, and decompress it; return the outcome."""
     begin = places[block, BEGIN]
     end = places[block, END]
     if checksum == CRC32C:
-        computed = masked_crc32c(raw, begin, end + 1, tables)
         if context != 0:
             offset = places[block, FILE_OFFSET]
             computed = (computed + (context ^ ((offset + (offset >> 32)) & 0xFFFFFFFF))) & 0xFFFFFFFF
@@ -202,8 +218,9 @@ def decode_blocks(  # type: ignore[no-untyped-def]
         The part of ``data`` that receives keys that share bytes with the ones before.
     result
         The status, the line behind the last entry, the end of the keys, the number of merge operands, the block or the type that
-        an error is about, the bytes of all values, 1 if all entries are values of different keys, and where the last key is, also
-        if it is not before ``upper``. The end of this key is -1 if there is none.
+        an error is about, the bytes of all values, 1 if all entries are values of different keys, where the last key is, also
+        if it is not before ``upper``, and the least and the largest tag of the entries. The end of the last key is -1 if there is
+        none.
     """
     searching = True
     merges = np.int64(0)
@@ -218,10 +235,17 @@ def decode_blocks(  # type: ignore[no-untyped-def]
         last = table[row - 1, KEY] - prefix
         last_end = table[row - 1, KEY_END]
         last_tag = tags[row - 1]
+    least_tag = np.int64(MAX_I64)
+    largest_tag = np.int64(0)
+    computed = second = third = np.int64(0)  # checksums of this block and the next two
     is_behind = False  # keys are not before the upper bound any more
     for block in range(len(places)):
         where = np.int64(block)
-        status = _plain_block(raw, places, block, checksum, context, tables, data, at)
+        if block % 3 == 0:
+            computed, second, third = _checksums(raw, places, block, checksum, tables)
+        status = _plain_block(raw, places, block, checksum, context, computed, data, at)
+        computed = second
+        second = third
         if status != DONE:
             break
         stop = at + places[block, PLAIN_SIZE]
@@ -252,6 +276,7 @@ def decode_blocks(  # type: ignore[no-untyped-def]
             if shared > key_end - key or unshared > end - at or size > end - at - unshared or shared + unshared < TAG_BYTES:
                 status = BAD_BLOCK
                 break
+            unshared_at = at
             same = shared if key == last else np.int64(0)  # bytes that the key shares with the previous entry
             if shared == 0:
                 key = at
@@ -267,7 +292,7 @@ def decode_blocks(  # type: ignore[no-untyped-def]
                 keys = key_end
             at += unshared
             user_end = key_end - TAG_BYTES
-            tag = load_i64(data, user_end)
+            tag = load_i64(data, at - TAG_BYTES if unshared >= TAG_BYTES else user_end)
             kind = tag & 0xFF
             if kind != VALUE_TYPE and kind != DELETION and kind != SINGLE_DELETION and kind != MERGE:
                 status = BAD_TYPE
@@ -286,7 +311,7 @@ def decode_blocks(  # type: ignore[no-untyped-def]
                         status = BAD_SEPARATOR
                         break
             is_repeated = False
-            ascends = same < last_end - last and same < user_end - key and data[last + same] < data[key + same]
+            ascends = same < last_end - last and same < user_end - key and data[last + same] < data[unshared_at]
             if last_end >= 0 and not ascends:
                 same = min(same, last_end - last, user_end - key)
                 order = compare(data, last + same, last_end, data, key + same, user_end)
@@ -322,6 +347,8 @@ def decode_blocks(  # type: ignore[no-untyped-def]
             table[row, VALUE_END] = at + size
             table[row, KEY_GROUP] = load_be_u16(data, key) >> (8 * (2 - prefix))
             tags[row] = tag
+            least_tag = min(least_tag, tag)
+            largest_tag = max(largest_tag, tag)
             row += 1
             at += size
         begin = spans[block + 1, 0]
@@ -339,6 +366,8 @@ def decode_blocks(  # type: ignore[no-untyped-def]
     result[DISTINCT] = distinct
     result[LAST_KEY] = last
     result[LAST_KEY_END] = last_end
+    result[LEAST_TAG] = least_tag
+    result[LARGEST_TAG] = largest_tag
 
 
 @inlined_kernel

@@ -94,10 +94,8 @@ TABLES: Final = _tables()
 
 
 @kernel
-def masked_crc32c(data, begin, end, tables):  # type: ignore[no-untyped-def]
-    """Return the checksum of the bytes from ``begin`` to ``end``, masked as RocksDB stores it (RocksDB: ``crc32c::Mask``)."""
-    value = np.int64(0xFFFFFFFF)
-    at = begin
+def _masked(value, data, at, end, tables):  # type: ignore[no-untyped-def]
+    """Return the masked checksum of some bytes, of which ``value`` is the checksum of those before ``at``."""
     if has_instruction():
         while at + 8 <= end:
             value = crc32c_of_word(value, load_i64(data, at))
@@ -122,6 +120,36 @@ def masked_crc32c(data, begin, end, tables):  # type: ignore[no-untyped-def]
         at += 1
     value ^= 0xFFFFFFFF
     return (((value >> 15) | (value << 17)) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+@kernel
+def masked_crc32c(data, begin, end, tables):  # type: ignore[no-untyped-def]
+    """Return the checksum of the bytes from ``begin`` to ``end``, masked as RocksDB stores it (RocksDB: ``crc32c::Mask``)."""
+    return _masked(np.int64(0xFFFFFFFF), data, begin, end, tables)
+
+
+@kernel
+def masked_crc32c_of_three(data, begin, end, second, second_end, third, third_end, tables):  # type: ignore[no-untyped-def]
+    """Return the masked checksums of three parts of some bytes.
+
+    The result of the instruction takes three cycles. The processor starts one each cycle if the next does not need the result.
+    """
+    size = min(end - begin, second_end - second, third_end - third)
+    value = np.int64(0xFFFFFFFF)
+    value_of_second = value
+    value_of_third = value
+    at = np.int64(0)
+    if has_instruction():
+        while at + 8 <= size:
+            value = crc32c_of_word(value, load_i64(data, begin + at))
+            value_of_second = crc32c_of_word(value_of_second, load_i64(data, second + at))
+            value_of_third = crc32c_of_word(value_of_third, load_i64(data, third + at))
+            at += 8
+    return (
+        _masked(value, data, begin + at, end, tables),
+        _masked(value_of_second, data, second + at, second_end, tables),
+        _masked(value_of_third, data, third + at, third_end, tables),
+    )
 
 
 @entry_point(partly_read(uint8), read(int64, 2), read(int64, 2), written(int64))

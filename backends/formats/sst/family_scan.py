@@ -265,7 +265,7 @@ class _Decoding:
             *(*piece.separators, int(table.keys_are_exact)),
             *(table.sequence, self._prefix, self.table, self.tags, first_row, self.rows, self._keys_at, self._keys_end, result),
         )
-        status, rows, keys_at, merges, where, value_bytes, distinct, last, last_end = result.tolist()
+        status, rows, keys_at, merges, where, value_bytes, distinct, last, last_end, least_tag, largest_tag = result.tolist()
         if status == k.FULL:
             keys, lines = self._room
             more = _Room(keys, 4 * lines) if rows == len(self.table) else _Room(4 * keys, lines)
@@ -274,8 +274,7 @@ class _Decoding:
             raise self._problem(status, where, table, raw)
         self._check_keys(piece, self.rows, rows, self.data[last:last_end].tobytes() if last_end >= 0 else None)
         if rows > self.rows:
-            tags = self.tags[self.rows : rows]
-            table.check_sequences(int(tags.min()) >> 8, int(tags.max()) >> 8)
+            table.check_sequences(least_tag >> 8, largest_tag >> 8)
         self._at += raw.plain_size
         self.rows, self._keys_at = rows, keys_at
         self.merges += merges
