@@ -4,6 +4,7 @@ from state_processor.commands.command import (
     ANY_OPERATOR as ANY_OPERATOR,
     Argument as Argument,
     DIRECTORY as DIRECTORY,
+    JSON_LINES as JSON_LINES,
     OPERATOR as OPERATOR,
     PRINTING as PRINTING,
     SNAPSHOT as SNAPSHOT,
@@ -52,6 +53,9 @@ from state_processor.display.axes import (
     new_axes as new_axes,
     show_dates as show_dates,
 )
+from state_processor.display.html_tables import (
+    html_table as html_table,
+)
 from state_processor.display.progress import (
     progress as progress,
 )
@@ -67,6 +71,12 @@ from state_processor.display.text_tables import (
     render_records as render_records,
     size_text as size_text,
     text_of as text_of,
+)
+from state_processor.display.time_histogram import (
+    FEWEST_BARS as FEWEST_BARS,
+    TimeHistogram as TimeHistogram,
+    count_times as count_times,
+    unit_of as unit_of,
 )
 from state_processor.options.flags import (
     flag_values as flag_values,

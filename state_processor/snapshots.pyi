@@ -14,10 +14,8 @@ from state_processor.backends.files.location import (
     Location as Location,
     refuse_undecodable as refuse_undecodable,
 )
-from state_processor.backends.files.ordered_threads import (
-    read_all as read_all,
-)
 from state_processor.backends.files.recorded_paths import (
+    BUG as BUG,
     recorded_location as recorded_location,
 )
 from state_processor.backends.files.storage import (
@@ -40,9 +38,12 @@ from state_processor.backends.metadata.discovery import (
     is_checkpoint_name as is_checkpoint_name,
 )
 from state_processor.backends.metadata.handles import (
+    KeyGroupRange as KeyGroupRange,
     RelativeFileStateHandle as RelativeFileStateHandle,
+    StreamStateHandle as StreamStateHandle,
 )
 from state_processor.backends.metadata.properties import (
+    NATIVE as NATIVE,
     SAVEPOINT as SAVEPOINT,
 )
 from state_processor.backends.metadata.queries import (
@@ -53,6 +54,7 @@ from state_processor.backends.metadata.snapshot import (
     locate_metadata as locate_metadata,
     open_snapshot as open_snapshot,
     some_of as some_of,
+    uids_hint as uids_hint,
 )
 from state_processor.backends.metadata.snapshot_metadata import (
     LAYOUTS as LAYOUTS,
@@ -71,9 +73,21 @@ from state_processor.backends.read.catalog import (
     states as states,
 )
 from state_processor.backends.read.snapshot_checks import (
+    FileCheck as FileCheck,
+    StructureCheck as StructureCheck,
+    ValueCheck as ValueCheck,
     check_files as check_files,
 )
+from state_processor.backends.write.assembly import (
+    WIDEST_VERSION as WIDEST_VERSION,
+    oldest_flink_version as oldest_flink_version,
+)
+from state_processor.backends.write.carried_files import (
+    is_moved as is_moved,
+    refer_to_claimed as refer_to_claimed,
+)
 from state_processor.backends.write.staging import (
+    Staging as Staging,
     is_name_of_write as is_name_of_write,
 )
 from state_processor.backends.write.writing_process import (
@@ -82,13 +96,28 @@ from state_processor.backends.write.writing_process import (
 )
 from state_processor.read.snapshots import (
     checked as checked,
+    discovered as discovered,
     searched as searched,
     snapshots_table as snapshots_table,
+)
+from state_processor.serializers.evolution.releases import (
+    RELEASES as RELEASES,
+)
+from state_processor.serializers.format_versions import (
+    Release as Release,
+    release_of as release_of,
 )
 from state_processor.support.foreign_errors import (
     foreign_errors as foreign_errors,
     noted_errors as noted_errors,
 )
+from state_processor.write.operator_state_changes import (
+    edit_elements as edit_elements,
+)
+from state_processor.write.plan.reports import (
+    IMPOSSIBLE as IMPOSSIBLE,
+)
 from state_processor.write.plan.restorability import (
+    Obstacle as Obstacle,
     RegisteredStates as RegisteredStates,
 )

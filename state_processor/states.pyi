@@ -1,7 +1,16 @@
 """The names of :mod:`state_processor.states`, and the module of each."""
 
 from state_processor.backends.analysis.entry_sizes import (
+    ENTRIES as ENTRIES,
+    KeyedSizes as KeyedSizes,
+    PLACES as PLACES,
     SIZE as SIZE,
+    largest as largest,
+)
+from state_processor.backends.analysis.tables_with_keys import (
+    erased_keys as erased_keys,
+    stored_tables as stored_tables,
+    table_origins as table_origins,
 )
 from state_processor.backends.connectors.connector import (
     COMMITTABLE as COMMITTABLE,
@@ -15,11 +24,31 @@ from state_processor.backends.connectors.sink_state import (
     read_sink_state as read_sink_state,
     sink_state as sink_state,
 )
+from state_processor.backends.files.ordered_threads import (
+    in_order as in_order,
+    parts_for as parts_for,
+    read_all as read_all,
+    threads_for as threads_for,
+)
 from state_processor.backends.formats.row_layout import (
     KEY_COLUMN as KEY_COLUMN,
+    TIMESTAMP as TIMESTAMP,
+)
+from state_processor.backends.formats.row_shapes import (
+    LAST_ACCESS as LAST_ACCESS,
+)
+from state_processor.backends.formats.sst.erased_table import (
+    ErasedKeys as ErasedKeys,
 )
 from state_processor.backends.read.key_rows import (
     RecentResults as RecentResults,
+)
+from state_processor.backends.read.keyed_reader import (
+    DOMAIN as DOMAIN,
+    SERVICE as SERVICE,
+)
+from state_processor.backends.read.operator_state import (
+    OperatorStateReader as OperatorStateReader,
 )
 from state_processor.backends.read.schema_text import (
     comments_of as comments_of,
@@ -27,22 +56,43 @@ from state_processor.backends.read.schema_text import (
     spark_ddl as spark_ddl,
 )
 from state_processor.backends.read.state_access import (
+    KEYED_KIND as KEYED_KIND,
+    StateReader as StateReader,
+    StatesToRead as StatesToRead,
     TIMER_KIND as TIMER_KIND,
+    open_state as open_state,
 )
 from state_processor.backends.read.stored_operator import (
     StoredOperator as StoredOperator,
     Survey as Survey,
     find_operator as find_operator,
+    operator_label as operator_label,
+    survey as survey,
     surveys as surveys,
 )
 from state_processor.backends.state.descriptions import (
+    BROADCAST as BROADCAST,
     KeyedDescription as KeyedDescription,
+    LIST as LIST,
+    MAP as MAP,
+    OPERATOR_LIST as OPERATOR_LIST,
+    OperatorDescription as OperatorDescription,
+    StateDescription as StateDescription,
+    TIMERS as TIMERS,
+    UNION_LIST as UNION_LIST,
+)
+from state_processor.backends.state.key_groups import (
+    range_of_subtask as range_of_subtask,
 )
 from state_processor.backends.state.python_states import (
+    is_python_state as is_python_state,
     shown_name as shown_name,
 )
 from state_processor.read.key_contents import (
     KeyLookUp as KeyLookUp,
+)
+from state_processor.read.read_types import (
+    with_read_types as with_read_types,
 )
 from state_processor.read.scans import (
     ArrowSchema as ArrowSchema,
@@ -52,6 +102,7 @@ from state_processor.read.scans import (
     takes_keys as takes_keys,
 )
 from state_processor.read.sizes import (
+    SizePart as SizePart,
     SizeReport as SizeReport,
     SizesBy as SizesBy,
 )
@@ -59,6 +110,7 @@ from state_processor.serializers.decode_options import (
     Nanos as Nanos,
 )
 from state_processor.serializers.json_text import (
+    json_text_of as json_text_of,
     parse_json as parse_json,
 )
 from state_processor.serializers.kernel.decode.loop import (

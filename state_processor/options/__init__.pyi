@@ -42,6 +42,7 @@ from state_processor.options.values import (
 )
 from state_processor.support.doors import (
     checked_choice as checked_choice,
+    choice_of as choice_of,
     spelled as spelled,
 )
 from state_processor.types.durations import (

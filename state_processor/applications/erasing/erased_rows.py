@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
-from state_processor.backends.formats.row_shapes import LAST_ACCESS
-from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, OPERATOR_LIST, UNION_LIST
-from state_processor.support.doors import choice_of, spelled
-from state_processor.support.errors import OptionError
+from state_processor.errors import OptionError
+from state_processor.options import choice_of, spelled
+from state_processor.states import BROADCAST, LAST_ACCESS, LIST, MAP, OPERATOR_LIST, UNION_LIST
 
 Action = Literal["keys", "entries", "elements", "fields"]
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)

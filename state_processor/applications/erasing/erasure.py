@@ -13,40 +13,50 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from state_processor import OperatorIdentifier, WriteSummary
 from state_processor.applications.erasing.erased_rows import Action, checked_actions, erased_row, holding
 from state_processor.applications.erasing.erasure_report import ErasureReport
-from state_processor.applications.erasing.kept_tables import erased_keys, stored_tables, table_origins
 from state_processor.applications.finding.file_search import contents
 from state_processor.applications.finding.finding import search, sought, sought_keys, unfit_keys
 from state_processor.applications.finding.needles import Needle
 from state_processor.applications.finding.state_search import search_batch, spellings
 from state_processor.applications.sql.conditions import matching_rows
-from state_processor.backends.files.ordered_threads import read_all
-from state_processor.backends.formats.sst.erased_table import ErasedKeys
-from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
-from state_processor.backends.read.operator_state import OperatorStateReader
-from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.state_access import StatesToRead, open_state
-from state_processor.backends.read.stored_operator import StoredOperator, operator_label, survey
-from state_processor.backends.state.descriptions import LIST, MAP, OperatorDescription, StateDescription
-from state_processor.backends.state.python_states import is_python_state
-from state_processor.backends.write.keyed_formats import BackendName, FormatName
-from state_processor.display.progress import progress
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import ChangedSavepointOptions
-from state_processor.options.keywords import takes_options
-from state_processor.read.read_types import with_read_types
-from state_processor.read.scans import StateRequest
-from state_processor.serializers.json_text import json_text_of
-from state_processor.support.doors import spelled
-from state_processor.support.errors import OptionError, StateProcessorError, UnsupportedFormatError
-from state_processor.types.identifier import OperatorIdentifier
-from state_processor.write.arrow_writer import SavepointWriter
-from state_processor.write.operator_state_changes import edit_elements
-from state_processor.write.plan.reports import WriteSummary
+from state_processor.arrow import SavepointWriter
+from state_processor.command_line import progress
+from state_processor.errors import OptionError, StateProcessorError, UnsupportedFormatError
+from state_processor.options import (
+    BackendName,
+    ChangedSavepointOptions,
+    FormatName,
+    ReadOptions,
+    SnapshotAccess,
+    spelled,
+    takes_options,
+)
+from state_processor.snapshots import OperatorState, Snapshot, StreamStateHandle, edit_elements
+from state_processor.states import (
+    DOMAIN,
+    LIST,
+    MAP,
+    SERVICE,
+    ErasedKeys,
+    OperatorDescription,
+    OperatorStateReader,
+    StateDescription,
+    StateRequest,
+    StatesToRead,
+    StoredOperator,
+    erased_keys,
+    is_python_state,
+    json_text_of,
+    open_state,
+    operator_label,
+    read_all,
+    stored_tables,
+    survey,
+    table_origins,
+    with_read_types,
+)
 
 KeysOf = Callable[[OperatorState], Mapping[str, ErasedKeys]]
 """Returns the erased keys of an operator by state; nothing if its keys have another type."""
@@ -99,7 +109,7 @@ def search_files(before: Snapshot, after: Snapshot, needles: Sequence[Needle], k
 
 def _looked_up(
     before: Snapshot, after: Snapshot, needles: Sequence[Needle], keys_of: KeysOf, proof: FileProof
-) -> Iterator[h.StreamStateHandle]:
+) -> Iterator[StreamStateHandle]:
     """Look up the keys in the tables that stay, with or without all entries, and yield the files of these tables.
 
     What is new in a table is searched as well.

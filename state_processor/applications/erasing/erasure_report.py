@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from state_processor.display.text_tables import json_value, render_records
-from state_processor.types.answers import Answer
+from state_processor.command_line import Answer, json_value, render_records
 
 
 @dataclass(frozen=True)

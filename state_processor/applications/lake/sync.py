@@ -46,8 +46,7 @@ from state_processor.options import (
     takes_options,
     values_of,
 )
-from state_processor.snapshots import read_all
-from state_processor.states import schema_text
+from state_processor.states import read_all, schema_text
 from state_processor.support import pc
 
 _SUFFIX: Final = ".parquet"

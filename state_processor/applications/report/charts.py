@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from state_processor.applications.report.distribution import Distribution, Numbers
-from state_processor.display.text_tables import count_text, size_text
-from state_processor.display.time_histogram import FEWEST_BARS, TimeHistogram, unit_of
+from state_processor.command_line import FEWEST_BARS, TimeHistogram, count_text, size_text, unit_of
 
 _HEIGHT: Final = 100
 _WIDTH: Final = 1000

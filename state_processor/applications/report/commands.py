@@ -6,13 +6,19 @@ import argparse
 
 from state_processor.applications.report.contents import KEYS, contents
 from state_processor.applications.report.page import page
-from state_processor.backends.read.option import Kind
-from state_processor.commands.command import SNAPSHOT, argument, command, flags, not_negative, switch
-from state_processor.commands.new_files import check_new, new_file
-from state_processor.commands.terminal import say
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.flags import flag_values
-from state_processor.options.option import check_given
+from state_processor.command_line import (
+    SNAPSHOT,
+    argument,
+    check_new,
+    command,
+    flag_values,
+    flags,
+    new_file,
+    not_negative,
+    say,
+    switch,
+)
+from state_processor.options import Kind, SnapshotAccess, check_given
 
 
 @command(

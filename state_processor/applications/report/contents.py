@@ -19,29 +19,47 @@ from state_processor.applications.history.growth import growth_of, state_label
 from state_processor.applications.history.history import history_of, series_of
 from state_processor.applications.report.distribution import Distribution, Numbers, Places, Subtasks, summed
 from state_processor.applications.report.restoring import Restoring, Row, oldest_flink, previewed_migration, restored_by
-from state_processor.backends.analysis.entry_sizes import ENTRIES, PLACES, SIZE, KeyedSizes, largest
-from state_processor.backends.files.location import Location
-from state_processor.backends.files.ordered_threads import in_order, parts_for, read_all, threads_for
-from state_processor.backends.formats.row_layout import TIMESTAMP
-from state_processor.backends.formats.row_shapes import LAST_ACCESS
-from state_processor.backends.metadata.discovery import DEPTH, is_checkpoint_name
-from state_processor.backends.metadata.handles import KeyGroupRange
-from state_processor.backends.metadata.snapshot import Snapshot, uids_hint
-from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE, OperatorState
-from state_processor.backends.read import catalog
-from state_processor.backends.read.keyed_reader import DOMAIN
-from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StateReader, open_state
-from state_processor.backends.read.stored_operator import StoredOperator, operator_label
-from state_processor.backends.state.descriptions import TIMERS
-from state_processor.display.progress import progress
-from state_processor.display.time_histogram import TimeHistogram, count_times
-from state_processor.options.access import SnapshotAccess
-from state_processor.read.sizes import SizePart, SizeReport
-from state_processor.read.snapshots import discovered
-from state_processor.support.errors import StateProcessorError
-from state_processor.support.foreign_errors import foreign_errors
-from state_processor.support.late import pc
+from state_processor.command_line import TimeHistogram, count_times, progress
+from state_processor.errors import StateProcessorError
+from state_processor.options import ReadOptions, SnapshotAccess
+from state_processor.snapshots import (
+    DEPTH,
+    METADATA_FILE,
+    KeyGroupRange,
+    Location,
+    OperatorState,
+    Snapshot,
+    discovered,
+    foreign_errors,
+    is_checkpoint_name,
+    uids_hint,
+)
+from state_processor.snapshots import operators as operators_table
+from state_processor.snapshots import states as states_table
+from state_processor.states import (
+    DOMAIN,
+    ENTRIES,
+    KEYED_KIND,
+    LAST_ACCESS,
+    PLACES,
+    SIZE,
+    TIMER_KIND,
+    TIMERS,
+    TIMESTAMP,
+    KeyedSizes,
+    SizePart,
+    SizeReport,
+    StateReader,
+    StoredOperator,
+    in_order,
+    largest,
+    open_state,
+    operator_label,
+    parts_for,
+    read_all,
+    threads_for,
+)
+from state_processor.support import pc
 
 _MOST_BYTES: Final = 2 << 30
 
@@ -218,8 +236,8 @@ def contents(
     report = SnapshotMeasures(
         snapshot.directory,
         _facts(snapshot),
-        catalog.operators(snapshot).to_pylist(),
-        catalog.states(snapshot).to_pylist(),
+        operators_table(snapshot).to_pylist(),
+        states_table(snapshot).to_pylist(),
         snapshot.storage.modified(str(Location.parse(snapshot.directory).joined(METADATA_FILE))),
         datetime.now(UTC),
         snapshot.unmatched_uids,

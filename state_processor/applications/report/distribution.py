@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from state_processor.backends.state.key_groups import range_of_subtask
+from state_processor.states import range_of_subtask
 
 Numbers = npt.NDArray[np.int64]
 

@@ -15,11 +15,10 @@ from state_processor.applications.report import charts
 from state_processor.applications.report.contents import LargestKeys, SnapshotMeasures
 from state_processor.applications.report.distribution import Distribution, Subtasks
 from state_processor.applications.report.style import STYLE
-from state_processor.backends.analysis.entry_sizes import ENTRIES, SIZE
-from state_processor.backends.metadata.snapshot import some_of
-from state_processor.display.html_tables import html_table
-from state_processor.display.text_tables import count_text, size_text, text_of
-from state_processor.support.redaction import presentable
+from state_processor.command_line import count_text, html_table, size_text, text_of
+from state_processor.snapshots import some_of
+from state_processor.states import ENTRIES, SIZE
+from state_processor.support import presentable
 
 _LARGE_KEY: Final = 0.05
 """The minimum share of an operator's bytes that makes a key a finding."""

@@ -7,18 +7,24 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Final
 
-from state_processor.backends.metadata.handles import RelativeFileStateHandle
-from state_processor.backends.metadata.properties import NATIVE, SAVEPOINT
-from state_processor.backends.metadata.snapshot import Snapshot, some_of
-from state_processor.backends.metadata.streams import streams_in_files
-from state_processor.backends.write.assembly import WIDEST_VERSION, oldest_flink_version
-from state_processor.options.access import SnapshotAccess
-from state_processor.serializers.evolution.releases import RELEASES
-from state_processor.serializers.format_versions import Release, release_of
-from state_processor.write.build import SavepointBuild
-from state_processor.write.plan.reports import IMPOSSIBLE
-from state_processor.write.plan.restorability import Obstacle, RegisteredStates
-from state_processor.write.tasks.local_engine import LocalEngine
+from state_processor.arrow import SavepointWriter
+from state_processor.options import SnapshotAccess
+from state_processor.snapshots import (
+    IMPOSSIBLE,
+    NATIVE,
+    RELEASES,
+    SAVEPOINT,
+    WIDEST_VERSION,
+    Obstacle,
+    RegisteredStates,
+    RelativeFileStateHandle,
+    Release,
+    Snapshot,
+    oldest_flink_version,
+    release_of,
+    some_of,
+    streams_in_files,
+)
 
 _NEXT_MAJOR: Final = "2.0"
 _LAST_OF_1: Final = (1, 20)
@@ -128,8 +134,8 @@ def files_elsewhere(snapshot: Snapshot) -> Iterator[str]:
 
 def previewed_migration(path: str | PathLike[str], access: SnapshotAccess) -> list[Row]:
     """Read values, and return the outcome of a migration to Flink 2.x for each state."""
-    build = SavepointBuild.from_existing(path, None, access)
-    build.migrate(LocalEngine(), _NEXT_MAJOR)
+    writer = SavepointWriter.from_existing(path, **access.values())
+    writer.migrate(_NEXT_MAJOR)
     return [
         {
             "operator": report.uid or report.uid_hash,
@@ -138,5 +144,5 @@ def previewed_migration(path: str | PathLike[str], access: SnapshotAccess) -> li
             "outcome": report.outcome,
             "notes": "; ".join(report.problems or report.changes),
         }
-        for report in build.migration_report()
+        for report in writer.migration_report()
     ]

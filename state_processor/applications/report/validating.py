@@ -9,25 +9,36 @@ from typing import Final
 from uuid import uuid4
 
 from state_processor.applications.report.restoring import Restoring, files_elsewhere, previewed_migration, restored_by
-from state_processor.backends.files.location import Location
-from state_processor.backends.files.recorded_paths import BUG
-from state_processor.backends.files.storage import Storage
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
-from state_processor.backends.read.catalog import states
-from state_processor.backends.read.option import Kind
-from state_processor.backends.read.snapshot_checks import FileCheck, StructureCheck, ValueCheck, check_files
-from state_processor.backends.write.carried_files import is_moved, refer_to_claimed
-from state_processor.backends.write.staging import Staging
-from state_processor.commands.command import JSON_LINES, SNAPSHOT, command, flags, switch
-from state_processor.commands.printing import print_json
-from state_processor.commands.terminal import say
-from state_processor.display.progress import progress
-from state_processor.display.text_tables import text_of
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.flags import flag_values
-from state_processor.support.errors import StateProcessorError
-from state_processor.types.answers import Answer
+from state_processor.command_line import (
+    JSON_LINES,
+    SNAPSHOT,
+    Answer,
+    command,
+    flag_values,
+    flags,
+    print_json,
+    progress,
+    say,
+    switch,
+    text_of,
+)
+from state_processor.errors import StateProcessorError
+from state_processor.options import Kind, SnapshotAccess
+from state_processor.snapshots import (
+    BUG,
+    METADATA_FILE,
+    FileCheck,
+    Location,
+    Snapshot,
+    Staging,
+    Storage,
+    StructureCheck,
+    ValueCheck,
+    check_files,
+    is_moved,
+    refer_to_claimed,
+    states,
+)
 
 _WORDS: Final = {
     "problem": "",
