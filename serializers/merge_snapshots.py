@@ -42,11 +42,14 @@ def _merged_pair(first: TypeSerializerSnapshot, second: TypeSerializerSnapshot) 
     return None
 
 
+def _without_types(pojo: PojoSerializerSnapshot) -> tuple[object, ...]:
+    fields = [replace(field, snapshot=None) for field in pojo.fields]
+    registered = [subclass.class_name for subclass in pojo.registered]
+    return pojo.class_name, pojo.version, pojo.pojo_class, fields, registered
+
+
 def _merged_pojos(first: PojoSerializerSnapshot, second: PojoSerializerSnapshot) -> PojoSerializerSnapshot:
-    fields = [[replace(f, snapshot=None) for f in of.fields] for of in (first, second)]
-    registered = [[s.class_name for s in of.registered] for of in (first, second)]
-    same_class = (first.class_name, first.version, first.pojo_class) == (second.class_name, second.version, second.pojo_class)
-    if not same_class or fields[0] != fields[1] or registered[0] != registered[1]:
+    if _without_types(first) != _without_types(second):
         raise _DifferError
     return PojoSerializerSnapshot(
         first.class_name,

@@ -21,6 +21,7 @@ from state_processor.backends.read.keyed_splits import (
     KeyedHandle,
     KeyedSplit,
     cut_at_bounds,
+    handles_with,
     key_group_chunks,
     keyed_handles,
     plan_splits,
@@ -80,8 +81,7 @@ class KeyedSizes:
             key_group_chunks(part, size * len(part) // len(everything), split_bytes)
             for part in ([everything] if among is None else among)
         )
-        ranges = list(chain.from_iterable(chunks))
-        splits = [KeysSplit(r, tuple(x for x in handles if len(x.key_groups.intersect(r)))) for r in ranges]
+        splits = [KeysSplit(r, handles_with(handles, r)) for r in chain.from_iterable(chunks)]
         return [split for split in splits if split.handles]
 
     def by_place(self, split: KeyedSplit) -> pa.RecordBatch:
@@ -103,7 +103,7 @@ class KeyedSizes:
         """Return the largest keys in a split, with all their entries: ``key``, ``entries``, ``size_in_bytes``."""
         largest_parts = []
         for key_groups in key_group_chunks(split.key_groups, split.size, _CHUNK_BYTES):
-            sources = [(x, x.open(self.stored.snapshot)) for x in split.handles if len(x.key_groups.intersect(key_groups))]
+            sources = [(x, x.open(self.stored.snapshot)) for x in handles_with(split.handles, key_groups)]
             for part in cut_at_bounds(key_groups, [x.key_groups for x, _ in sources]):
                 states = list(self._states(sources, part))
                 if states:

@@ -201,6 +201,11 @@ def cut_at_bounds(key_groups: h.KeyGroupRange, ranges: Iterable[h.KeyGroupRange]
         yield h.KeyGroupRange(first, behind - 1)
 
 
+def handles_with(handles: Iterable[KeyedHandle], key_groups: h.KeyGroupRange) -> tuple[KeyedHandle, ...]:
+    """Return the handles that have some of the key groups."""
+    return tuple(handle for handle in handles if len(handle.key_groups.intersect(key_groups)))
+
+
 def _split(handle: KeyedHandle, key_groups: h.KeyGroupRange, keys: WantedKeys | None) -> KeyedSplit:
     return KeyedSplit(handle, key_groups, None if keys is None else keys.within(key_groups))
 

@@ -52,7 +52,8 @@ class AvroResolution:
         old, new = _kind(writer), _kind(reader)
         at = f"{path}: " if path else ""
         if old == "union":
-            return next((p for p in (self._problem(branch, reader, path) for branch in writer) if p), "")
+            problems = (self._problem(branch, reader, path) for branch in writer)
+            return next(filter(None, problems), "")
         if new == "union":
             if any(not self._problem(writer, branch, path) for branch in reader):
                 return ""
@@ -82,7 +83,8 @@ class AvroResolution:
             return ""
         self._checking.add(pair)
         try:
-            return next((p for p in (self._field_problem(writer, field, path) for field in reader["fields"]) if p), "")
+            problems = (self._field_problem(writer, field, path) for field in reader["fields"])
+            return next(filter(None, problems), "")
         finally:
             self._checking.discard(pair)
 

@@ -252,10 +252,11 @@ class PojoCodec(Codec, Generic[Part_co]):
     def class_columns(self) -> Sequence[tuple[str, Sequence[PojoField[Any]], Mapping[str, str]]]:
         """The class and its subclasses: name, fields, and the column of each field."""
         places = self._columns(DecodeOptions()).places if self.has_subclasses else {}
-        return [
-            (pojo.class_name, pojo.fields, {f.name: places.get((number, f.name), f.name) for f in pojo.fields})
-            for number, pojo in enumerate(self._classes)
-        ]
+        described = []
+        for number, pojo in enumerate(self._classes):
+            columns = {f.name: places.get((number, f.name), f.name) for f in pojo.fields}
+            described.append((pojo.class_name, pojo.fields, columns))
+        return described
 
     @property
     def column_parts(self) -> Sequence[tuple[str, Codec]]:

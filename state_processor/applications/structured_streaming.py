@@ -320,10 +320,10 @@ def _flat(rows: DataFrame) -> DataFrame:
 
     sides: dict[str, StructType] = {side: rows.schema[side].dataType for side in ("key", "value")}  # type: ignore[misc]
     names = iter(_different(field.name for side in sides.values() for field in side.fields))
-    renamed = [
-        col(side).cast(StructType([StructField(next(names), field.dataType) for field in stored.fields])).alias(side)
-        for side, stored in sides.items()
-    ]
+    renamed = []
+    for side, stored in sides.items():
+        fields = [StructField(next(names), field.dataType) for field in stored.fields]
+        renamed.append(col(side).cast(StructType(fields)).alias(side))
     return rows.select(*renamed).select("key.*", "value.*")
 
 

@@ -73,7 +73,11 @@ def _csv(file: Any, schema: pa.Schema) -> Iterator[Callable[[pa.RecordBatch], ob
 
 @contextmanager
 def _ndjson(file: Any, schema: pa.Schema) -> Iterator[Callable[[pa.RecordBatch], object]]:
-    yield lambda batch: [file.write("".join(f"{json_text(r)}\n" for r in p.to_pylist()).encode()) for p in _pieces(batch)]
+    def write(batch: pa.RecordBatch) -> None:
+        for piece in _pieces(batch):
+            file.write("".join(f"{json_text(row)}\n" for row in piece.to_pylist()).encode())
+
+    yield write
 
 
 @contextmanager

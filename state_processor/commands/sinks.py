@@ -95,11 +95,11 @@ def _change(plan: SavepointBuild, options: argparse.Namespace) -> None:
 def _without_transaction(id_: str, rows: Sequence[Row]) -> list[Row]:
     """Drop a transaction: it is not committed, and the writer does not abort it."""
     column = kafka.TRANSACTIONS
-    remaining = [
-        {**row, column: [t for t in row[column] if t[kafka.TRANSACTION] != id_]} if row.get(column) else row
-        for row in rows
-        if row.get(kafka.TRANSACTION) != id_
-    ]
+    remaining = []
+    for row in rows:
+        if row.get(kafka.TRANSACTION) != id_:
+            kept = [transaction for transaction in row.get(column) or () if transaction[kafka.TRANSACTION] != id_]
+            remaining.append({**row, column: kept} if row.get(column) else row)
     if remaining == rows:
         ids = {t[kafka.TRANSACTION] for row in rows for t in (row, *(row.get(column) or ())) if kafka.TRANSACTION in t}
         raise NotFoundError.naming_nearest("transaction", id_, filter(None, ids), "the sink")

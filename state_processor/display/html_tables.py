@@ -32,7 +32,10 @@ def html_table(
     largest = {name: max((row.get(name) or 0 for row in lines), default=0) for name in sizes}
     head = "".join(f'<th style="text-align: {_side(n, lines, sizes)}">{escape(n)}</th>' for n in columns)
     texts = {n: count_text if n in counts else text_of for n in columns}
-    body = "".join(f"<tr>{''.join(_cell(row.get(n), largest.get(n), texts[n], longest) for n in columns)}</tr>" for row in lines)
+    body = ""
+    for row in lines:
+        cells = (_cell(row.get(n), largest.get(n), texts[n], longest) for n in columns)
+        body += f"<tr>{''.join(cells)}</tr>"
     title = f'<caption style="text-align: left">{escape(caption)}</caption>' if caption else ""
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 

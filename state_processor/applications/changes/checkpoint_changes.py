@@ -201,7 +201,8 @@ class StepReader:
 
     def _labelled(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = {n: batch.column(n) for n in batch.schema.names}
-        rest = [columns[n] for n in (*self.identity, *(n for n in (AFTER, BEFORE) if n in columns))]
+        values = [n for n in (AFTER, BEFORE) if n in columns]
+        rest = [columns[n] for n in (*self.identity, *values)]
         return pa.RecordBatch.from_arrays([*self._control(columns[CHANGE]), *rest], schema=self.schema)
 
     def _control(self, changes: pa.Array) -> list[pa.Array]:

@@ -108,7 +108,8 @@ def _diff_of_states(
         say(f"Not compared: {row['state_name'] or 'states'} of {with_operator(row)['operator']}: {row['not_compared']}")
     incremental = [row for row in rows if row["method"] not in (FULL, None)]
     if incremental:
-        read, stored = (sum(row[n] for row in incremental) for n in ("bytes_read", "bytes_stored"))
+        read = sum(row["bytes_read"] for row in incremental)
+        stored = sum(row["bytes_stored"] for row in incremental)
         part = f" of {size_text(stored)}" if read <= stored else ""  # look-ups of keys may read a block several times
         say(f"{len(incremental)} of {len(rows)} states by files that only one snapshot has: {size_text(read)}{part} read")
     return bool(differing or renamed), not uncompared

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
+import pyarrow as pa
+
 from state_processor.backends.read.state_access import StateReader
 from state_processor.support.errors import UnsupportedFormatError
 from state_processor.support.locks import process_lock
@@ -27,15 +29,23 @@ def check_columns(state: str, readers: tuple[StateReader | None, StateReader | N
 
     ``readers``: the readers of the snapshots that have the state. ``of_any_type``: columns whose types may differ.
     """
-    schemas = [reader.schema for reader in readers if reader is not None]
-    names = {frozenset(schema.names) for schema in schemas}
-    keys = {tuple((f.name, f.type) for f in schema if f.name not in of_any_type) for schema in schemas}
-    if len(names) > 1 or len(keys) > 1:
-        columns = [", ".join(f"{field.name} {field.type}" for field in schema) for schema in schemas]
+    before, after = readers
+    if before is None or after is None:
+        return
+    old, new = before.schema, after.schema
+    if {*old.names} != {*new.names} or _types_of_others(old, of_any_type) != _types_of_others(new, of_any_type):
         raise UnsupportedFormatError(
-            f"state {state!r}: its rows have the columns {columns[0]} in one snapshot and {columns[1]} in the other; "
+            f"state {state!r}: its rows have the columns {_columns(old)} in one snapshot and {_columns(new)} in the other; "
             "only states with equal keys can be compared"
         )
+
+
+def _types_of_others(schema: pa.Schema, names: Collection[str]) -> list[tuple[str, pa.DataType]]:
+    return [(field.name, field.type) for field in schema if field.name not in names]
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 class BytesRead:

@@ -43,6 +43,7 @@ from state_processor.backends.read.keyed_splits import (
     SPLIT_BYTES,
     KeyedHandle,
     cut_at_bounds,
+    handles_with,
     key_group_chunks,
     keyed_handles,
     managed_handles,
@@ -233,7 +234,7 @@ class KeyedDifference:
         parts = max(1, min(key_groups, round(size / split_bytes)))
         bounds = np.linspace(0, key_groups, parts + 1).astype(int).tolist()
         ranges = [h.KeyGroupRange(a, b - 1) for a, b in pairwise(bounds)]
-        return [DifferenceSplit(r, _with(old, r), _with(new, r), size * len(r) // key_groups) for r in ranges]
+        return [DifferenceSplit(r, handles_with(old, r), handles_with(new, r), size * len(r) // key_groups) for r in ranges]
 
     def _bytes_to_read(self, *sides: Sequence[KeyedHandle]) -> int:
         """Estimate the bytes that a comparison reads: of stores, the files that only one snapshot has."""
@@ -301,7 +302,7 @@ class KeyedDifference:
         """Return the sources of some key groups; open sources stay open."""
 
         def opened(side: Side, handles: Sequence[KeyedHandle], open_before: _Sources) -> _Sources:
-            return {x: open_before.get(x) or x.open(side.snapshot) for x in _with(handles, key_groups)}
+            return {x: open_before.get(x) or x.open(side.snapshot) for x in handles_with(handles, key_groups)}
 
         return opened(self._old, split.old, before[0]), opened(self._new, split.new, before[1])
 
@@ -384,10 +385,6 @@ def _files(keyed: KeyedHandle, snapshot: Snapshot) -> Iterator[tuple[Hashable, i
     """Yield the files of a store: identity and size."""
     if isinstance(keyed.handle, h.IncrementalRemoteKeyedStateHandle):
         yield from ((stream_identity(f.stream, snapshot.directory), f.stream.state_size) for f in keyed.handle.files)
-
-
-def _with(handles: Sequence[KeyedHandle], key_groups: h.KeyGroupRange) -> tuple[KeyedHandle, ...]:
-    return tuple(x for x in handles if len(x.key_groups.intersect(key_groups)))
 
 
 def _fingerprints(parts: Sequence[EntryBytes]) -> npt.NDArray[np.uint64]:

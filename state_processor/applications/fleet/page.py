@@ -84,7 +84,7 @@ def fleet_page(rows: Sequence[Row], directories: Iterable[str], time: datetime) 
         f'<th{"" if is_number else " data-text=1"} scope="col"><button>{escape(name)}</button></th>'
         for name, is_number, _, _ in _COLUMNS
     )
-    body = "".join(f"<tr>{''.join(_cell(row, column) for column in _COLUMNS)}</tr>" for row in rows)
+    body = "".join(map(_line, rows))
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -122,6 +122,10 @@ _COLUMNS: Final = (
     ("not checked", False, lambda row: "; ".join(row["unchecked"] or ()), lambda row: "; ".join(row["unchecked"] or ())),
 )
 """Columns: the name, whether it has numbers, the value that sorts it, and its text."""
+
+
+def _line(row: Row) -> str:
+    return f"<tr>{''.join(_cell(row, column) for column in _COLUMNS)}</tr>"
 
 
 def _cell(row: Row, column: tuple[str, bool, Any, Any]) -> str:

@@ -176,7 +176,8 @@ class SnapshotValues:
         pojos = [(part, pojo) for part, pojo in _pojos(state) if pojo.class_name not in target.unchanged]
         if not pojos or state.is_timer:
             return
-        parts = {part: serializer for part in {part for part, _ in pojos} if (serializer := state.serializer(part)) is not None}
+        serializers = {part: state.serializer(part) for part, _ in pojos}
+        parts = {part: serializer for part, serializer in serializers.items() if serializer is not None}
         contents = PojoContents()
         try:
             self._scan(operator, state, parts, contents)

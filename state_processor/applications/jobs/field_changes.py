@@ -62,7 +62,8 @@ def _moved(old: TypeSerializer, new: TypeSerializer) -> list[str]:
     if names != _fields(new) or not all(map(_PLACE.fullmatch, names)):
         return []
     moved = [name for name in names if _type(old, name) != _type(new, name)]
-    before, after = (sorted(str(_type(serializer, name)) for name in moved) for serializer in (old, new))
+    before = sorted(str(_type(old, name)) for name in moved)
+    after = sorted(str(_type(new, name)) for name in moved)
     return moved if before == after else []
 
 
@@ -106,12 +107,14 @@ def _renames(
         yield {}
         return
     is_enum = isinstance(old, EnumSerializer)
-    fits = [
-        dict(zip(lost, chosen, strict=True))
-        for chosen in permutations(added[: 2 * _MOST], len(lost))
-        if is_enum or all(_type(old, a) == _type(new, b) for a, b in zip(lost, chosen, strict=True))
-    ]
-    yield from ({f"{place}.{a}": b for a, b in names.items()} for names in fits or [{}])
+    has_fit = False
+    for chosen in permutations(added[: 2 * _MOST], len(lost)):
+        pairs = [*zip(lost, chosen, strict=True)]
+        if is_enum or all(_type(old, a) == _type(new, b) for a, b in pairs):
+            has_fit = True
+            yield {f"{place}.{a}": b for a, b in pairs}
+    if not has_fit:
+        yield {}
 
 
 def _type(serializer: TypeSerializer, name: str) -> tuple[str, pa.DataType]:

@@ -152,11 +152,7 @@ def id_doubts(
     takers = [operator for operator in news if operator is not new and takes_all(old, operator)]
     labels = [operator.label for operator in takers]
     if old.uid is not None or new.uid is not None:
-        free = [
-            operator.label
-            for operator in takers
-            if not any(o.uid_hash in operator.hashes and shares_states(o, operator) for o in olds)
-        ]
+        free = [operator.label for operator in takers if not _has_states_of_its_own(operator, olds)]
         if free and living_states(old) and new.states is not None and not shares_states(old, new):
             yield f"the new operator with this uid can't take its states, and {' and '.join(free)} of the new job can"
         return
@@ -179,6 +175,11 @@ def id_doubts(
         rivals = [rival.label for rival in olds if rival.uid_hash not in hashes and takes_all(rival, new)]
         if rivals:
             yield f"{' and '.join(rivals)} of the snapshot, which the new job lacks, could have the same states"
+
+
+def _has_states_of_its_own(operator: OperatorSignature, olds: Sequence[OperatorSignature]) -> bool:
+    """Return whether the snapshot has the operator under its own id, with its states."""
+    return any(old.uid_hash in operator.hashes and shares_states(old, operator) for old in olds)
 
 
 def _named_otherwise(

@@ -98,12 +98,16 @@ def _of_rest(nodes: Sequence[Mapping[str, Any]], vertices: Mapping[str, Mapping[
     return JobGraph(tuple(graph_nodes))
 
 
+def _inputs(node: Mapping[str, Any]) -> set[str]:
+    return {source["id"] for source in node.get("inputs", ())}
+
+
 def _after_inputs(nodes: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Yield each node after its inputs."""
     waiting = list(nodes)
     done: set[str] = set()
     while waiting:
-        ready = [node for node in waiting if all(source["id"] in done for source in node.get("inputs", ()))]
+        ready = [node for node in waiting if _inputs(node) <= done]
         if not ready:
             raise ValueError("nodes that are inputs of each other")
         for node in ready:

@@ -280,7 +280,8 @@ def match_signatures(old: JobSignature, new: JobSignature) -> OperatorMatches:
     doubts = {o.uid_hash: (*id_doubts(o, n, old.operators, new.operators), *_unread(o, n)) for o, n in pairs_by_id}
     equal = {o.uid_hash: n for o, n in pairs_by_id if _is_same(o, doubts[o.uid_hash])}
     left_old = [o for o in old.operators if o.uid_hash not in equal and o.has_state]
-    left_new = [o for o in new.operators if not any(o is operator for operator in equal.values())]
+    taken = {id(operator) for operator in equal.values()}
+    left_new = [o for o in new.operators if id(o) not in taken]
     pairs = {(i, j): evidence(o, n) for i, o in enumerate(left_old) for j, n in enumerate(left_new)}
     decided = _unique_pairs({place: facts for place, facts in pairs.items() if facts}, len(left_old))
     equal_pairs = ((o, equal[o.uid_hash]) for o in old.operators if o.uid_hash in equal)

@@ -258,7 +258,8 @@ def _renamed(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
 
 def _with_ids(repairs: Repairs, mismatch: Mismatch, ids: Mapping[str, str], note: str = "") -> Repair:
     """Return the repair that gives operators other ids. An operator that has such an id, and keeps it, is left out."""
-    old, new = ({OperatorIdentifier.of(identifier).uid_hash for identifier in side} for side in (ids, ids.values()))
+    old = {OperatorIdentifier.of(identifier).uid_hash for identifier in ids}
+    new = {OperatorIdentifier.of(identifier).uid_hash for identifier in ids.values()}
     replaced = sorted((new - old) & mismatch.living)
     words = ["--from", *ids, "--to", *ids.values()]
     if len(ids) > 1:

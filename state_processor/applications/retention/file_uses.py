@@ -243,7 +243,8 @@ class _Reading:
     def _read_below(self, job: str) -> list[str]:
         """Return the directories, of a job and below it, whose ``_metadata`` was read. Each ``_metadata`` is a listed file."""
         listed = (self.files[path] for path in self.paths.below(job))
-        return [path for path in (str(file.location.parent) for file in _metadata_files(listed)) if self._is_read(path)]
+        directories = [str(file.location.parent) for file in _metadata_files(listed)]
+        return list(filter(self._is_read, directories))
 
     def _read(self, waiting: list[ListedFile], read: Callable[[ListedFile, _Reading], StoredSnapshot]) -> bool:
         """Read some ``_metadata`` files; return False if all directories have to be listed again."""

@@ -169,7 +169,8 @@ class Browsing:
 
     def _sizes(self, served: ServedSnapshot, uid: str, by: str) -> Answer:
         report = SizeReport.of(served.snapshot, served.operator(uid), by, _LARGEST)
-        table = report.merged(part for part in (part.measure() for part in report.parts) if part is not None)
+        measured = [part.measure() for part in report.parts]
+        table = report.merged(part for part in measured if part is not None)
         return _table(table) | {"by": by, "total": sum(table.column(SIZE).to_pylist())}
 
     def _differences(self, served: ServedSnapshot, query: Mapping[str, str]) -> Answer:

@@ -81,11 +81,13 @@ def _refused(report: JobReport, unread: set[tuple[str | None, str]]) -> Iterator
                 yield f"  state {state.state!r} of operator {operator.operator!r}: {state.reason}"
 
 
+def _contents(job: JobSignature) -> dict[tuple[str | None, str], Any]:
+    """Return the contents of the states of a job, by the hash of the uid and the name."""
+    return {(o.uid_hash, name): state.content for o in job.operators for name, state in (o.states or {}).items()}
+
+
 def _accepted(report: JobReport, written: JobSignature, now: JobSignature) -> Iterator[str]:
-    before, after = (
-        {(o.uid_hash, name): state.content for o in job.operators for name, state in (o.states or {}).items()}
-        for job in (written, now)
-    )
+    before, after = _contents(written), _contents(now)
     for operator in report.operators:
         for state in operator.states:
             place = operator.uid_hash, state.state
