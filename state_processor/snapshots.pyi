@@ -111,9 +111,6 @@ from state_processor.support.foreign_errors import (
     foreign_errors as foreign_errors,
     noted_errors as noted_errors,
 )
-from state_processor.write.operator_state_changes import (
-    edit_elements as edit_elements,
-)
 from state_processor.write.plan.reports import (
     IMPOSSIBLE as IMPOSSIBLE,
 )

@@ -1,11 +1,19 @@
 """The names of :mod:`state_processor.states`, and the module of each."""
 
+from state_processor.backends.analysis.byte_search import (
+    Positions as Positions,
+    positions as positions,
+)
 from state_processor.backends.analysis.entry_sizes import (
     ENTRIES as ENTRIES,
     KeyedSizes as KeyedSizes,
     PLACES as PLACES,
     SIZE as SIZE,
     largest as largest,
+)
+from state_processor.backends.analysis.stored_bytes import (
+    all_parts as all_parts,
+    contents as contents,
 )
 from state_processor.backends.analysis.tables_with_keys import (
     erased_keys as erased_keys,
@@ -35,7 +43,9 @@ from state_processor.backends.formats.row_layout import (
     TIMESTAMP as TIMESTAMP,
 )
 from state_processor.backends.formats.row_shapes import (
+    FIRES_AT as FIRES_AT,
     LAST_ACCESS as LAST_ACCESS,
+    LIST_INDEX as LIST_INDEX,
 )
 from state_processor.backends.formats.sst.erased_table import (
     ErasedKeys as ErasedKeys,
@@ -49,6 +59,13 @@ from state_processor.backends.read.keyed_reader import (
 )
 from state_processor.backends.read.operator_state import (
     OperatorStateReader as OperatorStateReader,
+)
+from state_processor.backends.read.raw_state import (
+    RAW_KEYED as RAW_KEYED,
+    RAW_OPERATOR as RAW_OPERATOR,
+    channel_states as channel_states,
+    raw_keyed_state as raw_keyed_state,
+    raw_operator_state as raw_operator_state,
 )
 from state_processor.backends.read.schema_text import (
     comments_of as comments_of,
@@ -116,6 +133,12 @@ from state_processor.serializers.json_text import (
 from state_processor.serializers.kernel.decode.loop import (
     compile_reading as compile_reading,
 )
+from state_processor.serializers.paths import (
+    join as join,
+)
 from state_processor.types.python_types import (
     PythonTypeArgument as PythonTypeArgument,
+)
+from state_processor.write.operator_state_changes import (
+    edit_elements as edit_elements,
 )

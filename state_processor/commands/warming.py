@@ -26,7 +26,7 @@ MODULES: Final = (
     "state_processor.backends.formats.row_spans",
     "state_processor.backends.write.sorted_entries",
     "state_processor.backends.write.tombstones",
-    "state_processor.applications.finding.needles",
+    "state_processor.backends.analysis.byte_search",
     "state_processor.backends.analysis.entry_bytes",
     "state_processor.backends.analysis.measured_entries",
     "state_processor.backends.analysis.matching",

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import state_processor as sp
-from state_processor.applications.finding.file_search import all_parts, contents
+from state_processor.backends.analysis.stored_bytes import all_parts, contents
 from state_processor.backends.metadata.snapshot import open_snapshot
 from tests.corpus import FIXTURES, packed_cases
 from tests.interop import flink

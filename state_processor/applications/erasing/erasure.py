@@ -16,7 +16,6 @@ import pyarrow as pa
 from state_processor import OperatorIdentifier, WriteSummary
 from state_processor.applications.erasing.erased_rows import Action, checked_actions, erased_row, holding
 from state_processor.applications.erasing.erasure_report import ErasureReport
-from state_processor.applications.finding.file_search import contents
 from state_processor.applications.finding.finding import search, sought, sought_keys, unfit_keys
 from state_processor.applications.finding.needles import Needle
 from state_processor.applications.finding.state_search import search_batch, spellings
@@ -33,7 +32,7 @@ from state_processor.options import (
     spelled,
     takes_options,
 )
-from state_processor.snapshots import OperatorState, Snapshot, StreamStateHandle, edit_elements
+from state_processor.snapshots import OperatorState, Snapshot, StreamStateHandle
 from state_processor.states import (
     DOMAIN,
     LIST,
@@ -46,6 +45,8 @@ from state_processor.states import (
     StateRequest,
     StatesToRead,
     StoredOperator,
+    contents,
+    edit_elements,
     erased_keys,
     is_python_state,
     json_text_of,

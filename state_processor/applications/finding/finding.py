@@ -11,19 +11,11 @@ import pyarrow as pa
 
 from state_processor.applications.finding.needles import Needle
 from state_processor.applications.finding.state_search import HITS, UNDECODED, StateSearch, merged
-from state_processor.backends.files.location import refuse_undecodable
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.read.stored_operator import survey
-from state_processor.backends.state.descriptions import KeyedDescription
-from state_processor.display.progress import progress
-from state_processor.display.text_tables import render_records
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import SnapshotOptions
-from state_processor.options.keywords import takes_options
-from state_processor.support.doors import spelled
-from state_processor.support.errors import OptionError
-from state_processor.support.foreign_errors import noted_errors
-from state_processor.types.answers import Answer
+from state_processor.command_line import Answer, progress, render_records
+from state_processor.errors import OptionError
+from state_processor.options import SnapshotAccess, SnapshotOptions, spelled, takes_options
+from state_processor.snapshots import Snapshot, noted_errors, refuse_undecodable
+from state_processor.states import KeyedDescription, survey
 
 Path: TypeAlias = str | PathLike[str]
 _SNAPSHOT: Final = pa.field("snapshot", pa.string())
@@ -94,7 +86,7 @@ class Findings:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from state_processor.display.html_tables import html_table
+        from state_processor.command_line import html_table
 
         columns = STATE_COLUMNS if self.table.num_rows > SHOWN_PLACES else (*self.snapshot_columns, *PLACE_COLUMNS)
         rows = self.by_state() if self.table.num_rows > SHOWN_PLACES else map(_shown, self.table.to_pylist())

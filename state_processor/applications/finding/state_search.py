@@ -11,23 +11,34 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.applications.finding.file_search import all_parts, contents
 from state_processor.applications.finding.needles import Needle
-from state_processor.backends.files.ordered_threads import read_all
-from state_processor.backends.formats.row_shapes import FIRES_AT, LIST_INDEX
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
-from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR, channel_states, raw_keyed_state, raw_operator_state
-from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.state_access import StateReader, open_state
-from state_processor.backends.read.stored_operator import StoredOperator
-from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.state.python_states import shown_name
-from state_processor.serializers import paths
-from state_processor.serializers.json_text import json_text_of, parse_json
-from state_processor.support.errors import OptionError, StateProcessorError
-from state_processor.support.late import pc
+from state_processor.errors import OptionError, StateProcessorError
+from state_processor.options import ReadOptions
+from state_processor.serializers.extension import ELEMENT, VALUE
+from state_processor.snapshots import OperatorState, Snapshot
+from state_processor.states import (
+    DOMAIN,
+    FIRES_AT,
+    LIST_INDEX,
+    RAW_KEYED,
+    RAW_OPERATOR,
+    SERVICE,
+    StateDescription,
+    StateReader,
+    StoredOperator,
+    all_parts,
+    channel_states,
+    contents,
+    join,
+    json_text_of,
+    open_state,
+    parse_json,
+    raw_keyed_state,
+    raw_operator_state,
+    read_all,
+    shown_name,
+)
+from state_processor.support import pc
 
 IN_FLIGHT: Final = "IN_FLIGHT"
 COORDINATOR: Final = "COORDINATOR"
@@ -220,12 +231,12 @@ def _binary(path: str, type_: pa.DataType) -> Iterator[str]:
     """Yield the paths of bytes in a type, as :mod:`column_search` names them."""
     if pa.types.is_struct(type_):
         for child in type_:
-            yield from _binary(paths.join(path, child.name), child.type)
+            yield from _binary(join(path, child.name), child.type)
     elif pa.types.is_map(type_):
-        yield from _binary(paths.join(path, paths.KEY), type_.key_type)
-        yield from _binary(paths.join(path, paths.VALUE), type_.item_type)
+        yield from _binary(join(path, KEY), type_.key_type)
+        yield from _binary(join(path, VALUE), type_.item_type)
     elif pa.types.is_list(type_):
-        yield from _binary(paths.join(path, paths.ELEMENT), type_.value_type)
+        yield from _binary(join(path, ELEMENT), type_.value_type)
     elif pa.types.is_binary(type_):
         yield path
 
@@ -253,15 +264,15 @@ def _search(path: str, array: pa.Array, parents: _Parents | None, needles: Seque
     type_ = array.type
     if pa.types.is_struct(type_):
         for field, child in zip(type_, array.flatten(), strict=True):
-            yield from _search(paths.join(path, field.name), child, parents, needles)
+            yield from _search(join(path, field.name), child, parents, needles)
     elif pa.types.is_map(type_):
         inner = _Parents(array.cast(pa.list_(pa.struct([("key", type_.key_type), ("value", type_.item_type)]))), parents)
         entries = inner.values
-        yield from _search(paths.join(path, paths.KEY), entries.field(0), inner, needles)
-        yield from _search(paths.join(path, paths.VALUE), entries.field(1), inner, needles)
+        yield from _search(join(path, KEY), entries.field(0), inner, needles)
+        yield from _search(join(path, VALUE), entries.field(1), inner, needles)
     elif pa.types.is_list(type_):
         inner = _Parents(array, parents)
-        yield from _search(paths.join(path, paths.ELEMENT), inner.values, inner, needles)
+        yield from _search(join(path, ELEMENT), inner.values, inner, needles)
     else:
         for needle in needles:
             rows = needle.rows(array)

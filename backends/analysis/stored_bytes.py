@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from state_processor.applications.finding.needles import positions
+from state_processor.backends.analysis.byte_search import positions
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.snappy import decompress
 from state_processor.backends.formats.rocksdb_store import open_store
