@@ -23,7 +23,7 @@ from state_processor.serializers.kernel.compiling.cache import (
     module_stamp,
     writable_folder,
 )
-from state_processor.serializers.kernel.compiling.machine_code import Calls, MachineCode, lock
+from state_processor.serializers.kernel.compiling.machine_code import Calls, MachineCode, has_files_of, lock
 from state_processor.serializers.kernel.interpreter import in_python, interpret, interpreter
 from state_processor.serializers.kernel.signatures import ArgumentType
 from state_processor.support.locks import cached_property
@@ -214,12 +214,24 @@ class EntryPoint(DeclaredKernel):
     @cached_property
     def _compiled(self) -> Calls:
         """The compiled function."""
-        interpreter.stop()
+        if interpreter.left > 0 and not self._is_stored:
+            interpreter.stop()
         return Calls(self.address, self._arguments)
+
+    @cached_property
+    def _is_stored(self) -> bool:
+        """Whether the machine code was stored when a call first asked."""
+        return has_files_of(self._function.py_func) and self._code.is_stored()
+
+    def _runs_stored(self, arguments: tuple[Any, ...]) -> bool:
+        """Return whether a call runs machine code that is loaded, or that is stored if the call has much work."""
+        if "_compiled" in vars(self):
+            return interpreter.loads
+        return interpreter.loads_for(self._arguments, arguments) and self._is_stored
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the function: interpreted as long as a process has little work for kernels, then compiled."""
-        if interpreter.takes(self._arguments, arguments):
+        if interpreter.takes(self._arguments, arguments) and not self._runs_stored(arguments):
             converted = [a.interpreted() if isinstance(a, TwoForms) else a for a in arguments]
             return interpret(self._function.in_python, self._arguments, converted)
         if TwoForms in map(type, arguments):

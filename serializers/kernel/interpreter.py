@@ -2,7 +2,8 @@
 
 Numba's arithmetic has 64 bits, whatever the width of an element. So an interpreted kernel reads numpy's 64-bit numbers from
 memory, which wrap in the same way, and calls the Python form of each intrinsic (``compiler.Intrinsic``). A process interprets
-kernels until they have read :data:`MOST_WORK` bytes and lines of tables.
+kernels until they have read :data:`MOST_WORK` bytes and lines of tables. Before that, a call with much work runs stored
+machine code, if there is any.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from state_processor.serializers.kernel.signatures import ArgumentType
 MOST_WORK: Final = 1 << 17
 """Lines of arrays that the kernels of a process read in Python: it takes a fraction of the time to load Numba."""
 
+_LARGE: Final = 1 << 14
+"""Lines of arrays that a call reads in the time to load stored machine code, about."""
 _CALL: Final = 64
 """Work of a call without arrays."""
 _PART: Final = 8
@@ -69,19 +72,31 @@ class Interpreter:
 
     def __init__(self, budget: int = MOST_WORK) -> None:
         self.left = budget
+        self.loads = True
+        """Whether stored machine code is loaded for calls with much work."""
 
     def takes(self, types: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
         """Return whether a call is interpreted, and count its work."""
         if self.left > 0:
-            self.left -= _CALL
-            for type_, argument in zip(types, arguments, strict=True):
-                if isinstance(argument, np.ndarray) and type_.only_read:
-                    self.left -= len(argument) // _PART if type_.in_part else len(argument)
+            self.left -= _work_of(types, arguments)
         return self.left > 0
+
+    def loads_for(self, types: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
+        """Return whether a call takes longer in Python than stored machine code takes to load."""
+        return self.loads and _work_of(types, arguments) >= _LARGE
 
     def stop(self) -> None:
         """Compile all further kernels."""
         self.left = 0
+
+
+def _work_of(types: tuple[Any, ...], arguments: tuple[Any, ...]) -> int:
+    """Return how many lines of arrays a call reads, about."""
+    work = _CALL
+    for type_, argument in zip(types, arguments, strict=True):
+        if isinstance(argument, np.ndarray) and (type_.only_read or type_.in_part):
+            work += len(argument) // _PART if type_.in_part else len(argument)
+    return work
 
 
 interpreter: Final = Interpreter()

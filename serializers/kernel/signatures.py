@@ -61,3 +61,8 @@ def partly_read(of: Number) -> Array:
 def written(of: Number, dimensions: int = 1) -> Array:
     """Return the type of an array that a kernel writes."""
     return Array(of, dimensions, only_read=False)
+
+
+def updated(of: Number) -> Array:
+    """Return the type of an array of which a kernel reads some numbers, and writes others."""
+    return Array(of, 1, only_read=False, in_part=True)

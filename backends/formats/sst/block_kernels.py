@@ -20,7 +20,7 @@ from state_processor.backends.formats.sst.crc32c import masked_crc32c, masked_cr
 from state_processor.backends.formats.sst.decompression_kernels import decompress_lz4, decompress_snappy
 from state_processor.serializers.kernel.compiler import entry_point, inlined_kernel, kernel
 from state_processor.serializers.kernel.memory import MAX_I64, load_be_i64, load_be_u16, load_i32, load_i64, store_i64
-from state_processor.serializers.kernel.signatures import int64, read, uint8, written
+from state_processor.serializers.kernel.signatures import int64, read, uint8, updated, written
 
 SLACK: Final = 16
 """Bytes after the content of a buffer."""
@@ -391,7 +391,7 @@ def _index_entry(data, at, end, has_size, key, key_end, keys, keys_end):  # type
 
 
 @entry_point(
-    *(written(uint8), int64, int64, read(uint8), read(uint8), int64, int64, int64, int64, int64),
+    *(updated(uint8), int64, int64, read(uint8), read(uint8), int64, int64, int64, int64, int64),
     *(written(int64, 2), int64, int64, written(int64)),
 )
 def decode_index(  # type: ignore[no-untyped-def]

@@ -43,7 +43,9 @@ _REMOTE_TAIL: Final = 64 << 10
 _WITH_INDEX: Final = 128
 """Part of a remote file that usually has the index and all that follows: an entry of 20 bytes for a block of 4 kB."""
 _FIRST_BLOCKS: Final = 1 << 12
-"""Blocks that a list of blocks has room for at first."""
+"""Blocks that a list of blocks has room for at first; more for a large index."""
+_BLOCK_IN_INDEX: Final = 16
+"""Bytes of a block in an index: its separator and its place usually take more."""
 _VERIFIED_AT_ONCE: Final = 4 << 20
 _PARTITIONED_FILTER: Final = b"partitionedfilter."
 _COUNT: Final = b"rocksdb.num.entries"
@@ -399,7 +401,7 @@ class Table:
         exact, delta, first = self.keys_are_exact, self.is_delta, self._index_type == _WITH_FIRST_KEY
         above, below = Bound(lower), Bound(upper or b"")
         below_size = -1 if upper is None else below.size
-        buffer, room, most = data, 0, _FIRST_BLOCKS
+        buffer, room, most = data, 0, max(_FIRST_BLOCKS, size // _BLOCK_IN_INDEX)
         result = np.zeros(k.RESULT_FIELDS, dtype=np.int64)
         while True:
             table = np.empty((min(most, size // 3 + 1), k.INDEX_FIELDS), dtype=np.int64)

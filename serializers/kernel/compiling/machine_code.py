@@ -70,7 +70,7 @@ class MachineCode:
         variant = "\n".join([stamp, _compiler_stamp(), *map(repr, types), *_target()])
         digest = hashlib.sha256(variant.encode()).hexdigest()[:32]
         self._symbol = f"kernel_{digest}"
-        self._file = f"{function.__module__.removeprefix(f'{PACKAGE}.')}.{function.__qualname__}-{digest}.kernel"
+        self._file = f"{_name_of_files(function)}{digest}.kernel"
         self._compiled = compiled
         self._provide_memory = provide_memory
 
@@ -89,6 +89,10 @@ class MachineCode:
             if _ALLOCATES in content:
                 self._provide_memory()
             return _linked(content, self._symbol), compiled_now
+
+    def is_stored(self) -> bool:
+        """Return whether one of the folders has a file of the kernel."""
+        return any((folder / self._file).is_file() for folder in cache_folders())
 
     def _stored(self) -> bytes | None:
         """Return the content of a file in one of the folders; ``None`` if no such file is whole and safe from other users."""
@@ -112,6 +116,21 @@ class MachineCode:
         except OSError:  # the disk is full, perhaps
             with suppress(OSError):
                 new.unlink()
+
+
+def _name_of_files(function: Callable[..., Any]) -> str:
+    """Return the begin of the names of a kernel's files."""
+    return f"{function.__module__.removeprefix(f'{PACKAGE}.')}.{function.__qualname__}-"
+
+
+def has_files_of(function: Callable[..., Any]) -> bool:
+    """Return whether a folder has machine code of a kernel, perhaps of another version. LLVM is not imported for this answer."""
+    begin = _name_of_files(function)
+    for folder in cache_folders():
+        with suppress(OSError):
+            if any(name.startswith(begin) for name in os.listdir(folder)):
+                return True
+    return False
 
 
 lock: Final = process_lock()

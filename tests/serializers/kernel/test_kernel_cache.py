@@ -53,6 +53,25 @@ from state_processor.serializers.kernel.signatures import int64
 def run(x):
     return len(np.empty(x, dtype=np.int64))
 """
+SIZED = """
+from state_processor.serializers.kernel.compiler import entry_point
+from state_processor.serializers.kernel.signatures import int64, read
+
+@entry_point(read(int64))
+def run(data):
+    return len(data)
+"""
+CALLS = """
+import sys
+import numpy as np
+sys.path.insert(0, {folder!r})
+from state_processor.serializers.kernel.interpreter import interpreter
+import sized
+for size in (10, 1 << 14, 10):
+    assert sized.run(np.zeros(size, np.int64)) == size
+    print("_compiled" in vars(sized.run))
+print(sized.run.is_new, interpreter.left > 0)
+"""
 OTHER_PROCESSOR = """
 from llvmlite import binding
 binding.get_host_cpu_name = lambda: "x86-64"
@@ -336,6 +355,22 @@ def test_threads_that_start_together_compile_once(tmp_path: Path) -> None:
     threaded = PROGRAM.replace("result = main.run(1)", "(result,) = set(ThreadPoolExecutor(4).map(main.run, [1] * 4))")
     program = f"from concurrent.futures import ThreadPoolExecutor\n{threaded}"
     assert Program(tmp_path, tmp_path / "cache", program=program).printed()[0] == ["111", "0", "1"]
+
+
+def test_a_call_with_much_work_loads_stored_code(tmp_path: Path) -> None:
+    """Without stored code, these calls are interpreted."""
+    (tmp_path / "sized.py").write_text(SIZED)
+    cache = tmp_path / "cache"
+
+    def printed(before: str = "") -> list[str]:
+        return Program(tmp_path, cache, program=before + CALLS).printed()[0]
+
+    assert printed() == ["False", "False", "False", "False", "True"]
+    compiling = "from state_processor.serializers.kernel.interpreter import interpreter; interpreter.stop()\n"
+    assert printed(compiling) == ["True", "True", "True", "True", "False"]
+    assert printed() == ["False", "True", "True", "False", "True"]
+    (tmp_path / "sized.py").write_text(SIZED.replace("len(data)", "len(data) + 0"))
+    assert printed() == ["False", "False", "False", "False", "True"]  # the stored code is of another version
 
 
 LATE_THREAD = """
