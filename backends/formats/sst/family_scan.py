@@ -145,7 +145,7 @@ class FamilyScan:
         deletions = _deletions(decoding.pieces, decoding.lower.key, decoding.upper.key)
         if len(runs) == 1 and runs[0, IS_DISTINCT] and not deletions and not self.newest:
             return decoding.data, table[:rows]
-        out = np.empty((rows, ENTRY_FIELDS), dtype=np.int64)
+        out = allocate(8 * rows * ENTRY_FIELDS).view(np.int64).reshape(rows, ENTRY_FIELDS)
         heap = np.empty(len(runs) + 1, dtype=np.int64)
         if self.newest:
             found = newest_of_runs(decoding.data, table, tags, self.prefix, runs, heap, out)
