@@ -1,8 +1,9 @@
 """``./dev bench scale --keys 10 50 100``: millions of keys without Spark. CPU time for each key and memory are constant.
 
 For each size and format, a savepoint is written, read, patched, compared with the patched one, converted to the other format, and
-some of its keys are looked up. Each action has a process of its own. Targets: the CPU time from one size to the next grows by at
-most 10 % more than the number of keys, and the peak of memory by at most 15 %.
+some of its keys are looked up. Each action has a process of its own. Directories are removed as soon as no action needs them: the
+disk has to hold two savepoints of the largest size. Targets: the CPU time from one size to the next grows by at most 10 % more
+than the number of keys, and the peak of memory by at most 15 %.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ def compare(form: str, millions: int) -> int:
     changes = sum(batch.num_rows for batch in sp.arrow.diff(*paths, "bench", "value"))
     if changes != CHANGED:
         raise AssertionError(f"{changes} keys differ")
+    shutil.rmtree(paths[1])
     return millions * MILLION
 
 
@@ -115,25 +117,34 @@ ACTIONS: Final[dict[str, Callable[[str, int], int]]] = {
 
 def run(action: str, form: str, millions: int) -> dict[str, float]:
     """Measure an action in this process."""
-    start = time.process_time()
+    start, wall = time.process_time(), time.perf_counter()
     if ACTIONS[action](form, millions) != millions * MILLION:
         raise AssertionError(f"{action}: {form} savepoint of {millions} million keys has another number of entries")
-    return {"cpu": time.process_time() - start, "mb": peak_bytes(os.getpid()) / 1e6}
+    return {
+        "cpu": time.process_time() - start,
+        "wall": time.perf_counter() - wall,
+        "mb": peak_bytes(os.getpid()) / 1e6,
+        "gb": stored_bytes(path_of(form, millions)) / 1e9,
+    }
+
+
+def stored_bytes(directory: Path) -> int:
+    """Return the size of the files below a directory."""
+    return sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
 
 
 def main(sizes: Sequence[int] = (10, 100)) -> list[Figure]:
     """Measure all actions with stores of some million keys, and print a table."""
     figures: list[Figure] = []
     runs: dict[tuple[str, str], list[dict[str, float]]] = {}
-    print(f"{'million keys':28} {'CPU s':>8} {'µs each':>8} {'MB':>7}")
+    print(f"{'million keys':28} {'CPU s':>8} {'wall s':>8} {'µs each':>8} {'MB':>7} {'GB':>6}")
     try:
         for size in sorted(sizes):
             for form in FORMATS:
                 for action in ACTIONS:
                     result = result_of(__file__, action, form, size)
                     runs.setdefault((action, form), []).append(result)
-                    label = f"{action} {form}, {size}"
-                    print(f"{label:28} {result['cpu']:8.2f} {result['cpu'] / size:8.3f} {result['mb']:7.0f}", flush=True)
+                    _print(f"{action} {form}, {size}", result, size)
                 shutil.rmtree(CACHE)
     finally:
         shutil.rmtree(CACHE, ignore_errors=True)
@@ -143,6 +154,11 @@ def main(sizes: Sequence[int] = (10, 100)) -> list[Figure]:
             figures.append(Figure(label, after["cpu"] / more, "µs each", (before["cpu"] / less, f"{less} million"), SLOPE))
             figures.append(Figure(f"{label}, peak", after["mb"], "MB", (before["mb"], f"{less} million"), MEMORY))
     return figures
+
+
+def _print(label: str, result: dict[str, float], size: int) -> None:
+    times = f"{result['cpu']:8.2f} {result['wall']:8.1f} {result['cpu'] / size:8.3f}"
+    print(f"{label:28} {times} {result['mb']:7.0f} {result['gb']:6.1f}", flush=True)
 
 
 if __name__ == "__main__":
