@@ -1,6 +1,6 @@
 """Many handles and many checkpoints: CPU time grows in proportion, and memory is bounded by what ``_metadata`` contains.
 
-A ``_metadata`` of a million handles is read and written, its handles are listed, and its files are looked for, which are missing.
+A ``_metadata`` of a million handles is read and written, and its handles are listed. Files that are missing are looked for.
 A directory of 20,000 checkpoints, which share files, is listed, and its removals are previewed. Each question has a process of
 its own. Targets: the CPU time per handle and per checkpoint is at most 25 % above the CPU time for a tenth of the handles or
 checkpoints.
@@ -36,6 +36,7 @@ from state_processor.backends.read.snapshot_checks import check_files
 
 CACHE = Path(__file__).parent.parent / ".cache" / "bench" / "listing"
 HANDLES = effort((100_000, 1_000_000), (10_000, 100_000))
+MISSING = effort((10_000, 100_000), (1_000, 10_000))
 CHECKPOINTS = effort((2_000, 20_000), (200, 2_000))
 SUBTASKS, SHARED = 100, 3
 JOB, UUID = "0a" * 16, "12345678-1234-1234-1234-{:012x}"
@@ -55,7 +56,8 @@ QUESTIONS: dict[str, Callable[[str], Any]] = {
     "fleet": sp.fleet,
     "fleet --orphans": lambda path: sp.fleet(path, orphans=True),
 }
-OF_METADATA = ("read", "write", "handles", "operators", "validate")
+UNITS = dict.fromkeys(("read", "write", "handles", "operators"), "handles") | {"validate": "missing files"}
+"""What the input of a question has many of, if not checkpoints."""
 
 
 def operators(number: int, subtasks: int, files: Callable[[int, int], tuple[str, ...]]) -> tuple[OperatorState, ...]:
@@ -109,15 +111,19 @@ def run(question: str, path: str) -> dict[str, float]:
 
 
 def main() -> list[Figure]:
-    """Measure both sizes of both inputs, and print a table."""
+    """Measure both sizes of each input, and print a table."""
     shutil.rmtree(CACHE, ignore_errors=True)
     figures: list[Figure] = []
     try:
-        for unit, sizes, make in (("handles", HANDLES, make_metadata), ("checkpoints", CHECKPOINTS, make_checkpoints)):
+        for unit, sizes, make in (
+            ("handles", HANDLES, make_metadata),
+            ("missing files", MISSING, make_metadata),
+            ("checkpoints", CHECKPOINTS, make_checkpoints),
+        ):
             for size in sizes:
                 make(CACHE / f"{size}-{unit}", size)
             for question in QUESTIONS:
-                if (question in OF_METADATA) == (unit == "handles"):
+                if UNITS.get(question, "checkpoints") == unit:
                     figures += _figures(question, unit, sizes)
     finally:
         shutil.rmtree(CACHE, ignore_errors=True)
