@@ -21,58 +21,63 @@ STEP: Final = "{Subject} failed{doing}: {exception}{text}{thrower}."
 """The sentence of a failed step, whose cause is not known."""
 
 _SENTENCES: Final[Mapping[Kind, str]] = {
-    Kind.UNMAPPED_OPERATOR: "The new job lacks operator {operator}: its uid was changed or removed, or the operator was "
-    "removed{generated}.",
+    Kind.UNMAPPED_OPERATOR: "The new job has no operator with the id of operator {operator}: its uid may have changed, or it may "
+    "have been removed{generated}.",
     Kind.DUPLICATE_UID: "Two operators of the new job have the uid {uid}: Flink can't build the graph of the job.",
-    Kind.OPERATORS_SWAPPED: "Operator {operator} may have exchanged its id with another operator of the job.",
-    Kind.MAX_PARALLELISM: "The max parallelism of operator {operator} changed from {before} to {after}.",
+    Kind.OPERATORS_SWAPPED: "The states of operator {operator} do not fit the operator of the job with its id, but one with "
+    "another id, as after an exchange of uids.",
+    Kind.MAX_PARALLELISM: "The max parallelism of operator {operator} differs: {before} in the snapshot, {after} in the job.",
     Kind.PARALLELISM: "The parallelism {after} is higher than the max parallelism {before} of operator {operator}.",
     Kind.STATE_NOT_USED: "The new job does not register {state}: Flink keeps it unread, or drops it.",
-    Kind.STATE_RENAMED: "{State} has another name in the new job: Flink starts the new state empty.",
-    Kind.STATE_KIND: "The kind of {state} changed{change}.",
-    Kind.STATE_MODE: "The redistribution of {state} changed{change}.",
-    Kind.OPERATOR_STATE_TYPE: "The type of the elements of {state} changed{change}: Flink refuses it.",
-    Kind.BROADCAST_TYPE: "The type of the broadcast {state} changed{change}: Flink refuses it.",
-    Kind.VALUE_TYPE: "The type of {state} changed{change}: Flink does not convert it.",
-    Kind.MAP_KEY_TYPE: "The type of the keys of map {state} changed{change}: RocksDB and ForSt do not migrate keys of maps.",
-    Kind.KEY_TYPE: "The type of the keys of operator {operator} changed{change}.",
-    Kind.WINDOW_TYPE: "The windows of operator {operator} changed{change}: windows are the namespace of state and timers.",
-    Kind.TTL: "Time-to-live of {state} was switched on or off: Flink before 2.2 refuses this.",
-    Kind.POJO_TO_KRYO: "{Class} is not a POJO any more, so that Flink uses Kryo for {state}, which was written as a POJO.",
-    Kind.KRYO_TO_POJO: "{Class} became a POJO, and {state} was written by Kryo.",
+    Kind.STATE_RENAMED: "The job does not register {state}, but one of another name and the same type: Flink starts that empty.",
+    Kind.STATE_KIND: "The kind of {state} differs{change}.",
+    Kind.STATE_MODE: "The redistribution of {state} differs{change}.",
+    Kind.OPERATOR_STATE_TYPE: "The type of the elements of {state} differs{change}. Flink refuses it.",
+    Kind.BROADCAST_TYPE: "The type of the broadcast {state} differs{change}. Flink refuses it.",
+    Kind.VALUE_TYPE: "The type of {state} differs{change}. Flink does not convert it.",
+    Kind.MAP_KEY_TYPE: "The type of the keys of map {state} differs{change}. RocksDB and ForSt do not migrate keys of maps.",
+    Kind.KEY_TYPE: "The type of the keys of operator {operator} differs{change}.",
+    Kind.WINDOW_TYPE: "The type of the windows of operator {operator} differs{change}. Windows are the namespace of state and "
+    "timers.",
+    Kind.TTL: "Time-to-live of {state} differs{change}. Flink before 2.2 refuses this.",
+    Kind.POJO_TO_KRYO: "{State} was written as a POJO{of_class}, and the job uses Kryo for it.",
+    Kind.KRYO_TO_POJO: "{State} was written by Kryo{of_class}, and the job has a POJO for it.",
     Kind.KRYO_CLASS: "Values of {state} do not fit the class that reads them: Kryo's format has no names of fields.",
     Kind.KRYO_VERSION: "Kryo of Flink 1.x wrote {state}, and Flink 2.x writes and reads these values differently.",
-    Kind.SERIALIZER: "The serializer of {state} is another one{change}.",
-    Kind.ENUM_CONSTANT: "A constant of {enum} that {state} was written with is gone.",
-    Kind.FIELD_RENAMED: "{Field} of {state} is gone or was renamed: Flink drops it, and a new field starts with null.",
+    Kind.SERIALIZER: "The serializer of {state} differs{change}.",
+    Kind.ENUM_CONSTANT: "The job does not have a constant of {enum} with which {state} was written.",
+    Kind.FIELD_RENAMED: "The job does not have {the_field} of {state}: Flink drops it, and a new field starts with null.",
     Kind.FIELD_NULL: "{Field} of {state} is null in some values, and Flink can't read null into a primitive field.",
     Kind.CLASS_MISSING: "{Class} is not on the class path of the job, and {state} needs it.",
-    Kind.SERIAL_VERSION: "{Class} has another serialVersionUID than the objects of {state} were written with.",
-    Kind.QUERY: "The query of Flink SQL changed: operator {operator} has state of other columns, or another id.",
-    Kind.PATTERN: "The pattern of CEP changed: partial matches of operator {operator} name a stage that it lacks.",
-    Kind.NOT_FOUND: "There is no snapshot at {path}: the checkpoint was not completed, was removed, or the path is wrong"
-    "{elsewhere}.",
-    Kind.NOT_A_SNAPSHOT: "The path does not lead to a snapshot of Flink: the file is not a _metadata file.",
+    Kind.SERIAL_VERSION: "{Class} has the serialVersionUID {after} in the job, and {before} where it was written{in_state}.",
+    Kind.QUERY: "The query of the job does not fit operator {operator} of Flink SQL: the columns of its state differ, or no "
+    "operator of the job has its id.",
+    Kind.PATTERN: "Partial matches of operator {operator} are at a stage that the pattern of the job does not have.",
+    Kind.NOT_FOUND: "{There_is} no snapshot at {path}.",
+    Kind.NOT_A_SNAPSHOT: "The path does not lead to a file that begins like _metadata of Flink.",
     Kind.METADATA_DAMAGED: "The file _metadata is truncated or damaged.",
-    Kind.NEWER_FORMAT: "A newer Flink wrote the snapshot: this Flink does not know the version of its format.",
-    Kind.OLDER_FORMAT: "An older Flink wrote the snapshot: this Flink does not read its format any more.",
+    Kind.NEWER_FORMAT: "The snapshot has a version of a format that this Flink does not read.",
+    Kind.OLDER_FORMAT: "The snapshot has an old format, which this Flink does not read any more.",
     Kind.FILE_MISSING: "A file of the snapshot is missing: {path}.",
     Kind.FILE_DAMAGED: "A file of the snapshot is damaged.",
-    Kind.MOVED: "The checkpoint was moved: _metadata has the absolute paths of its files at the former place.",
+    Kind.MOVED: "The checkpoint is not where it was written: _metadata has absolute paths of its files at another place.",
     Kind.CLAIMED: "FLINK-39964: the checkpoint refers to files of the savepoint that its job claimed as if they were its own.",
-    Kind.BACKEND: "The state backend changed: the format of the keyed state is {written}, and the job restores {required}.",
-    Kind.STATE_API: "The job uses the other state API: synchronous and asynchronous keyed state have other formats.",
-    Kind.CHANGELOG: "The snapshot has a changelog, and the job lacks the storage of changelogs {name}.",
-    Kind.IN_FLIGHT: "The unaligned checkpoint has records in flight, and the graph of the job or its parallelism changed.",
+    Kind.BACKEND: "The keyed state has the format {written}, and the state backend of the job reads {required}.",
+    Kind.STATE_API: "The job uses the state API that does not fit: synchronous and asynchronous keyed state have different "
+    "formats and stores.",
+    Kind.CHANGELOG: "Flink does not have the storage of changelogs {name} that the job or its snapshot needs.",
+    Kind.IN_FLIGHT: "The unaligned checkpoint has records in flight, which need the graph and the parallelism of the job that "
+    "wrote them.",
     Kind.FINISHED_TASKS: "A chain of the new job has operators that had finished in the snapshot, and others: Flink refuses it.",
     Kind.CHECKPOINT: "A checkpoint of the running job was not completed{what_is_told}: the snapshot that the job restored is "
     "not the cause.",
-    Kind.OTHER_JOB: "No operator of the snapshot is in the new job: it is the snapshot of another job, or all uids changed.",
-    Kind.NO_BACKEND: "The state backend {name} is not on the class path of this Flink.",
-    Kind.FIELD_TYPE: "{Field} of {state} changed{change}: Flink does not convert fields of POJOs.",
+    Kind.OTHER_JOB: "The new job has none of the ids of the operators that have state in the snapshot.",
+    Kind.NO_BACKEND: "{Class} is not on the class path of this Flink, which needs it to load the state backend or the checkpoint "
+    "storage that the configuration names.",
+    Kind.FIELD_TYPE: "The type of {the_field} of {state} differs{change}. Flink does not convert fields of POJOs.",
     Kind.NO_KEY: "The code of the job uses keyed state where no key is set, such as in open.",
-    Kind.KEY_GROUPS: "A key belongs to another key group than its records: its hashCode is not stable or it changed, or the "
-    "records were not partitioned by this key.",
+    Kind.KEY_GROUPS: "A key belongs to a key group that its subtask does not have: the key, or its hashCode, is not the one that "
+    "records were partitioned by.",
     Kind.CONNECTOR: "A source or sink does not read the state of the former one: it was replaced, or its version changed"
     "{what_is_told}.",
     Kind.TRANSACTION: "A transaction or pending file of a sink, which the snapshot names, has expired, was aborted or is gone"
@@ -101,11 +106,15 @@ _SENTENCES: Final[Mapping[Kind, str]] = {
     Kind.STEP: STEP,
 }
 _ADVICE: Final[Mapping[Kind, str]] = {
+    Kind.OPERATORS_SWAPPED: "Two operators of the job may have exchanged their uids: exchange them again in the job.",
     Kind.DUPLICATE_UID: "Give one of the operators another uid. The snapshot is good.",
-    Kind.NOT_FOUND: "Restore the newest complete snapshot: state-processor latest DIRECTORY.",
-    Kind.NOT_A_SNAPSHOT: "Pass the directory of a savepoint or checkpoint. state-processor list DIRECTORY finds them.",
-    Kind.METADATA_DAMAGED: "Copy _metadata from its origin again, or restore another snapshot.",
-    Kind.NEWER_FORMAT: "Restore with the version of Flink that wrote the snapshot, or a later one.",
+    Kind.NOT_FOUND: "The checkpoint was not completed, was removed, or the path is wrong or not visible to Flink. Restore the "
+    "newest complete snapshot: state-processor latest DIRECTORY.",
+    Kind.NOT_A_SNAPSHOT: "It is another file, or _metadata was overwritten. Pass the directory of a savepoint or checkpoint: "
+    "state-processor list DIRECTORY finds them.",
+    Kind.METADATA_DAMAGED: "It was cut off or overwritten. Copy _metadata from its origin again, or restore another snapshot.",
+    Kind.NEWER_FORMAT: "Restore with the Flink that wrote the snapshot, or a later one. If no Flink writes this version, the "
+    "file was overwritten: copy it from its origin again.",
     Kind.OLDER_FORMAT: "Restore with Flink 1.16, take a canonical savepoint, and restore that savepoint.",
     Kind.FILE_MISSING: "Move the file back to its recorded place, or restore an older snapshot.",
     Kind.FILE_DAMAGED: "Copy the file from its origin again, or restore an older snapshot.",
@@ -114,10 +123,12 @@ _ADVICE: Final[Mapping[Kind, str]] = {
     Kind.FINISHED_TASKS: "Put the new operators into a chain of their own (startNewChain), after the finished ones.",
     Kind.CHECKPOINT: "Large state needs a file system as checkpoint storage. A checkpoint that expires needs a longer "
     "execution.checkpointing.timeout, or unaligned checkpoints. The snapshot need not change.",
-    Kind.OTHER_JOB: "Check the path: state-processor list shows snapshots, and inspect the operators of one.",
-    Kind.NO_BACKEND: "Name a backend that this Flink has, or add its jar to lib. The snapshot need not change.",
+    Kind.OTHER_JOB: "It is the snapshot of another job, or all uids changed. Check the path: state-processor list shows "
+    "snapshots, and inspect the operators of one.",
+    Kind.NO_BACKEND: "Name a class that this Flink has, or add its jar to lib. The snapshot need not change.",
     Kind.NO_KEY: "Read the state in processElement or onTimer. The snapshot need not change.",
-    Kind.KEY_GROUPS: "Give the class of the keys hashCode and equals that depend on its values alone, as in the old job.",
+    Kind.KEY_GROUPS: "Give the class of the keys hashCode and equals that depend on its values alone, as in the old job, and "
+    "partition records by this key alone.",
     Kind.CONNECTOR: "Use the connector that wrote the state, or a later version. Give another connector another uid.",
     Kind.TRANSACTION: "state-processor sink-state shows the transactions; change-sink removes them. Their records are lost.",
     Kind.STORAGE: "Install the plug-in of the file system and check credentials and rights. The snapshot need not change.",
@@ -151,12 +162,13 @@ _ADVICE: Final[Mapping[Kind, str]] = {
     Kind.CLASS_MISSING: "Add the class to the jar of the job, under its former name.",
     Kind.SERIAL_VERSION: "Declare the former serialVersionUID in the class: nothing is lost then.",
     Kind.KRYO_CLASS: "Restore with the former class, and take a savepoint with a type that evolves: a POJO or an Avro record.",
-    Kind.POJO_TO_KRYO: "Make the class a POJO again: public, with a public constructor without arguments, getters and setters.",
+    Kind.POJO_TO_KRYO: "If the class is the same, it is not a POJO any more. Make it one again: public, with a public "
+    "constructor without arguments, getters and setters.",
     Kind.KRYO_TO_POJO: "Force Kryo for this class (GenericTypeInfo in the state's descriptor), so that the state restores.",
     Kind.SERIALIZER: "Use the former serializer, or let the snapshot of the new one accept the former one.",
     Kind.ENUM_CONSTANT: "Keep the constants of the enum. New ones may be added at its end.",
     Kind.STATE_NOT_USED: "If it is not meant, register the state again: the snapshot still has it.",
-    Kind.PATTERN: "Keep the names of the stages of the pattern, or drop the state of the operator.",
+    Kind.PATTERN: "The pattern changed: keep the names of its stages, or drop the state of the operator.",
     Kind.UNMAPPED_OPERATOR: "If the state is not needed, --allowNonRestoredState drops it.",
     Kind.WINDOW_TYPE: "Keep the windows of the job, or start the operator under another uid.",
     Kind.QUERY: "Compile the plans of both queries (compile-plan), then migrate-query keeps what both have.",
@@ -165,12 +177,10 @@ _ADVICE: Final[Mapping[Kind, str]] = {
 }
 _PASS_JOB: Final = "Pass the new job with --job, such as a savepoint of its empty start: most of such changes keep the state."
 _GENERATED: Final = (
-    ". No uid is known that leads to this id: if the operator has none, Flink derives the id from the graph of the job, and the "
-    "graph changed"
+    ". No uid is known that leads to this id: if the operator has none, Flink derives the id from the graph of the job"
 )
 _WITHOUT_UID: Final = (
-    ". The snapshot has no uid of it: Flink derived its id from the graph of the job, and the graph changed (or its hash "
-    "was set, and is not set now)"
+    ". The snapshot has no uid of it: Flink derives such ids from the graph of the job, unless the job sets them (setUidHash)"
 )
 _HASH: Final = re.compile(r"[0-9a-f]{32}")
 _UNKNOWN: Final = {
@@ -206,9 +216,12 @@ def sentence_of(
         "library": name or "a class or module",
         "enum": f"enum {name}" if name else "an enum",
         "Field": f"Field {field!r}" if field else "A field",
-        "change": f" from {written} to {required}" if is_told else f" ({detail})" if detail else "",
+        "change": f": {written} in the snapshot, {required} in the job" if is_told else f" ({detail})" if detail else "",
+        "of_class": f" of {name}" if name else "",
+        "in_state": f" ({place})" if operator or state else "",
+        "the_field": f"field {field!r}" if field else "a field",
         "Subject": f"Operator {operator}" if operator else "Flink",
-        "elsewhere": "" if facts.get("is_gone") else ", or the process that looked for it does not see this path",
+        "There_is": "There is" if facts.get("is_gone") else "Flink found",
     }
     doing = facts.get("doing")
     names["doing"] = f" when Flink {doing}" if doing and operator else f" when it {doing}" if doing else ""

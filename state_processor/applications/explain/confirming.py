@@ -209,9 +209,19 @@ def _of_types(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
         state = finding.verdict.state if finding.kind in _VALUES - {Kind.QUERY} else ""
         groups.setdefault((finding.kind, finding.operator.uid_hash, state), []).append(finding)
     if groups:
+        yield from _of_exchanged(mismatches, sighting, scene)
         yield from (of_findings(group, Certainty.CONFIRMED, sighting) for group in groups.values())
         return
     yield from _of_place(sighting, scene, operators)
+
+
+def _of_exchanged(mismatches: Sequence[Finding], sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
+    """Yield the cause that operators of mismatches exchanged their ids, if each fits the states of the other."""
+    hashes = {finding.operator.uid_hash for finding in mismatches if finding.operator is not None}
+    bad = [finding for finding in scene.findings if finding.kind is Kind.OPERATORS_SWAPPED and finding.is_bad]
+    exchanged = [finding for finding in bad if finding.operator is not None and finding.operator.uid_hash in hashes]
+    if any(finding.verdict.repair for finding in exchanged):
+        yield of_findings(exchanged, Certainty.CONFIRMED, sighting, kind=Kind.OPERATORS_SWAPPED)
 
 
 def _mismatches_elsewhere(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSignature]) -> list[Finding]:

@@ -10,6 +10,7 @@ from typing import Final
 from state_processor.applications.explain.causes import make, of_findings, of_sighting
 from state_processor.applications.explain.explanation import FailureCause
 from state_processor.applications.explain.kinds import Certainty, Kind
+from state_processor.applications.explain.restore_rules import OVERWRITTEN
 from state_processor.applications.explain.rules import Sighting
 from state_processor.applications.explain.scene import Scene
 from state_processor.applications.explain.steps import named_operator, unreadable_states
@@ -42,6 +43,12 @@ _ORDER: Final[Mapping[Kind, Sequence[Kind]]] = {
 }
 
 
+_VERSION_READ: Final = re.compile(r"version (-?\d+) of `?_metadata`? is not known")
+_NO_VERSION: Final = 100
+"""A version that Flink has not come to: it counts them from 1."""
+_UNREAD_VERSION: Final = "_metadata has the format version {version}, which state-processor does not read."
+
+
 def problem_kind(problem: StateProcessorError) -> Kind:
     """Return the kind of the cause that keeps a snapshot from being opened."""
     text = str(problem)
@@ -51,18 +58,34 @@ def problem_kind(problem: StateProcessorError) -> Kind:
         return Kind.STORAGE
     if isinstance(problem, NotASnapshotError | MissingFileError):
         return Kind.NOT_FOUND
-    return Kind.NEWER_FORMAT if isinstance(problem, UnsupportedFormatError) else Kind.METADATA_DAMAGED
+    is_newer = isinstance(problem, UnsupportedFormatError) and not _is_overwritten(_version_of(problem))
+    return Kind.NEWER_FORMAT if is_newer else Kind.METADATA_DAMAGED
+
+
+def _version_of(problem: StateProcessorError) -> str | None:
+    """Return the version of ``_metadata`` that a problem names; ``None`` if it is about something else."""
+    match = _VERSION_READ.search(str(problem))
+    return None if match is None else match[1]
+
+
+def _is_overwritten(version: str | None) -> bool:
+    return version is not None and not 0 < int(version) < _NO_VERSION
 
 
 def of_problem(scene: Scene, sighting: Sighting | None = None) -> FailureCause:
     """Return the cause that keeps the snapshot from being opened."""
     assert scene.problem is not None
     kind = problem_kind(scene.problem)
-    facts = {"is_gone": "yes"} if sighting is None else {"is_gone": "yes", **sighting.facts}
+    facts = {"is_gone": "yes", **({} if sighting is None else sighting.told(kind))}
     message = "" if sighting is None else sighting.message
     if kind is Kind.NOT_FOUND and (newest := _newest_checkpoint(scene)) is not None:
         facts |= {"says": _OF_DIRECTORY, "path": scene.source, "newest": newest}
+    version = _version_of(scene.problem)
+    if version is not None and sighting is None:
+        facts |= {"says": OVERWRITTEN if _is_overwritten(version) else _UNREAD_VERSION, "version": version}
     certainty = Certainty.POSSIBLE if kind is Kind.STORAGE else Certainty.CONFIRMED  # this machine may have other rights
+    if _is_overwritten(version) and sighting is not None:
+        certainty = Certainty.LIKELY
     return make(kind, certainty, {"path": scene.source} | facts, evidence=[str(scene.problem)], message=message)
 
 

@@ -169,7 +169,12 @@ def _merged(seen: Iterable[Sighting]) -> list[Sighting]:
 def _deepest(seen: Sequence[Sighting]) -> Sequence[Sighting]:
     """Return sightings without those of wrappers, if the log has the exception that they report."""
     causes = [sighting for sighting in seen if not sighting.rule.wraps]
-    return causes if any(sighting.kind not in CONSEQUENCES or sighting.rule.says for sighting in causes) else seen
+    return causes if any(map(_tells, causes)) else seen
+
+
+def _tells(sighting: Sighting) -> bool:
+    """Return whether an exception tells more than that another one followed."""
+    return sighting.kind not in CONSEQUENCES or (bool(sighting.rule.says) and not sighting.rule.follows)
 
 
 def _of_traces(seen: Sequence[Sighting], scene: Scene) -> tuple[list[FailureCause], list[str]]:
@@ -255,11 +260,16 @@ def _fit(cause: FailureCause, symptom: str) -> int:
     """Return how well a cause fits the words of a user."""
     words = set(re.findall(r"[\w$.-]*[\w$-]", symptom))
     kinds = suggested_kinds(symptom)
-    fit = -4 if cause.kind in _GENERAL else -1 if cause.kind is Kind.OPERATORS_SWAPPED else 0
+    fit = -4 if cause.kind in _GENERAL else -1 if _is_doubt(cause) else 0
     fit += sum(3 for name in (cause.state, cause.field, cause.operator) if name and name in words)
     if cause.kind in kinds:
         fit += max(2, 6 - kinds.index(cause.kind))
     return fit
+
+
+def _is_doubt(cause: FailureCause) -> bool:
+    """Whether a cause is only a doubt that an operator is the former one."""
+    return cause.kind is Kind.OPERATORS_SWAPPED and cause.certainty is Certainty.POSSIBLE
 
 
 def _ranked(causes: Iterable[FailureCause]) -> list[FailureCause]:

@@ -22,6 +22,11 @@ _RESTORE: Final = (
 _KRYO: Final = r"kryo\.|KryoSerializer"
 _METADATA: Final = r"Checkpoints\.loadCheckpointMetadata|MetadataV\d+(V\d)?Serializer|CheckpointCoordinator\.restoreSavepoint"
 
+UNKNOWN_VERSION: Final = (
+    "_metadata has the format version {version}, which this Flink does not read: a later one may have written it."
+)
+OVERWRITTEN: Final = "_metadata names the format version {version}, which no Flink writes."
+
 RESTORE_RULES: Final = (
     # operators
     rule(
@@ -246,6 +251,7 @@ RESTORE_RULES: Final = (
         r"no valid constructor|local class name incompatible|Class name mismatch)",
         "java.io.ObjectStreamClass",
         classes="InvalidClassException",
+        says="{Class} of the job does not fit its objects that Java wrote{in_state} ({what}).",
     ),
     rule(
         Kind.FIELD_NULL,
@@ -259,12 +265,32 @@ RESTORE_RULES: Final = (
         r"(?P<name>[\w$.]+)\.<init>\(\)|Cannot instantiate class|Cannot initialize fields",
         "api.java.typeutils.runtime.PojoSerializer",
         frames=r"PojoSerializer\.(createInstance|deserialize)",
+        says="Flink can't create an object of {library} when it reads {state} ({what}): the class may not be a POJO any more.",
     ),
     rule(
         Kind.CLASS_MISSING,
         r"Could not find class '(?P<name>[\w$./\[;-]+)' in classpath|Unable to find class: (?P<name2>[\w$.]{2,})",
         "util.InstantiationUtil",
         plain=True,
+    ),
+    rule(
+        Kind.CLASS_MISSING,
+        r"Missing value for the key '(?P<name>[\w.$]+)'",
+        "util.LinkedOptionalMap",
+        frames="LinkedOptionalMap",
+        plain=True,
+        says="The snapshot names a serializer that was registered with Kryo for {name} ({state}), and the job can't load it.",
+        advice="Put the class of this serializer, and its registration, back into the job: nothing is lost then. A warning of "
+        "the log, above the failure, names it.",
+    ),
+    rule(
+        Kind.CLASS_MISSING,
+        r"Missing key '(?P<name>[\w.$]+)'",
+        "util.LinkedOptionalMap",
+        frames="LinkedOptionalMap",
+        plain=True,
+        says="The snapshot names {name}, which was registered with Kryo ({state}), and the job can't load it.",
+        advice="Put the class, and its registration, back into the job: nothing is lost then.",
     ),
     rule(
         Kind.CLASS_MISSING,
@@ -284,7 +310,8 @@ RESTORE_RULES: Final = (
     ),
     rule(
         Kind.NO_BACKEND,
-        r"Cannot find (?:configured )?(?:state backend|checkpoint storage|DelegateStateBackend)(?: factory)?(?: class)?",
+        r"Cannot find (?:configured )?(?:state backend|checkpoint storage|DelegateStateBackend)(?: factory)?(?: class)?"
+        r"(?:: (?P<name>[\w$.]+))?",
         "runtime.state.StateBackendLoader",
         plain=True,
     ),
@@ -356,11 +383,18 @@ RESTORE_RULES: Final = (
         "runtime.state.filesystem.AbstractFsCheckpointStorageAccess",
         plain=True,
     ),
+    rule(  # Flink counts versions from 1, and has not come to 100
+        Kind.METADATA_DAMAGED,
+        r"Unrecognized checkpoint version number: (?P<version>-\d+|0|\d{3,})\b",
+        "runtime.checkpoint.metadata.MetadataSerializers",
+        says=OVERWRITTEN,
+    ),
     rule(
         Kind.NEWER_FORMAT,
         r"Unrecognized checkpoint version number: (?P<version>\d+)",
         "runtime.checkpoint.metadata.MetadataSerializers",
         plain=True,
+        says=UNKNOWN_VERSION,
     ),
     rule(  # Flink counts versions from 1
         Kind.FILE_DAMAGED,
@@ -428,6 +462,13 @@ RESTORE_RULES: Final = (
         classes=r"IllegalArgument|IllegalState",
         thrown_in=r"Metadata(?:V\d|Serializer)|Checkpoints\.loadCheckpointMetadata|ChannelStateHandleSerializer",
     ),
+    rule(  # handles with impossible values
+        Kind.METADATA_DAMAGED,
+        r"",
+        "runtime.state.KeyGroupsStateHandle",
+        classes=r"NullPointerException|IllegalArgument|IllegalState|NumberFormat|ArithmeticException",
+        frames=r"MetadataV\w+Serializer\w*\.deserialize",
+    ),
     # files
     rule(
         Kind.SOURCE_POSITION,
@@ -455,6 +496,12 @@ RESTORE_RULES: Final = (
         r"",
         "runtime.state.RetrievableStreamStateHandle",
         frames=r"RetrievableStreamStateHandle\.|(?:ZooKeeper|Kubernetes)StateHandleStore\.|DefaultCompletedCheckpointStoreUtils\.",
+    ),
+    rule(
+        Kind.HIGH_AVAILABILITY,
+        r"/(?:completedCheckpoint|submittedJobGraph|submittedExecutionPlan|jobGraph|executionPlan)[0-9a-f]{8,}",
+        "runtime.persistence.filesystem.FileSystemStateStorageHelper",
+        classes=r"FileNotFound|NoSuchFile|NoSuchKey|IOException",
     ),
     rule(
         Kind.FILE_DAMAGED,

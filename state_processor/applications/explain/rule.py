@@ -23,6 +23,7 @@ class Rule:
     plain: bool = False  # whether the message names the cause in so many words: nothing else makes Flink throw it
     says: str = ""  # the sentence of the cause, with facts in braces, if the kind has a vaguer one
     advice: str = ""  # the advice, if the kind has a vaguer one
+    follows: bool = False  # whether it follows from another failure, of a task or of the job
     wraps: bool = False  # whether the exception reports another one: what is below it comes first
     doing: str = ""  # what the method was doing that threw it, if the place is all that is known
     usual: bool = False  # whether the kind is only the usual one of the place: the snapshot has to confirm it
@@ -41,9 +42,11 @@ def rule(
     says: str = "",
     advice: str = "",
     wraps: bool = False,
+    follows: bool = False,
 ) -> Rule:
     """Return a rule.
 
+    ``follows``: whether it follows from another failure.
     ``releases``: the first and the last release of Flink, such as ``1.9-1.16``; either may be absent. ``plain``: whether nothing
     else makes Flink throw it. ``says`` and ``advice``: more exact words than those of the kind. ``wraps``: whether it
     reports another one.
@@ -51,7 +54,7 @@ def rule(
     since, _, until = releases.partition("-")
     limits = (since or None, until or None)
     patterns = _pattern(classes), _pattern(frames), _pattern(thrown_in)
-    return Rule(kind, re.compile(message, re.DOTALL), thrown_by, *patterns, limits, plain, says, advice, wraps)
+    return Rule(kind, re.compile(message, re.DOTALL), thrown_by, *patterns, limits, plain, says, advice, follows, wraps)
 
 
 def _pattern(text: str) -> re.Pattern[str] | None:

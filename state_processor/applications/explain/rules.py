@@ -97,13 +97,36 @@ _OF_VALUES: Final = rule(
     says="{method}, of a serializer of the job, threw {name}: {what}.",
     advice="Use the version of this class that wrote the values, or let it read and write them: nothing is lost then.",
 )
+_OF_SNAPSHOT_WRITES: Final = rule(
+    Kind.SERIALIZER,
+    "",
+    "the job",
+    says="{method}, of a serializer of the job, threw {name} when a checkpoint or savepoint was written: {what}.",
+    advice="Correct this method. The snapshot need not change.",
+)
+_OF_WRITES: Final = rule(
+    Kind.SERIALIZER,
+    "",
+    "the job",
+    says="{method}, of a serializer of the job, threw {name} when a checkpoint wrote a value of a source or sink: {what}.",
+    advice="Correct this method. The snapshot need not change.",
+)
+_OF_INITIALIZER: Final = rule(
+    Kind.LINKAGE,
+    "",
+    "the job",
+    says="The static code of class {name} threw {exception}, so that Java can't load the class ({what}).",
+    advice="Correct the static code of the class, or set what it reads. The snapshot need not change.",
+)
+_INITIALIZER: Final = re.compile(r"(?P<name>.+)\.<clinit>$")
+_SNAPSHOT_WRITE: Final = re.compile(r"\.(?:writeSnapshot|snapshotConfiguration)$")
 _SNAPSHOT_METHOD: Final = re.compile(r"\.(?:readSnapshot|resolveSchemaCompatibility|restoreSerializer|getCurrentVersion)$")
 """Methods of serializer snapshots."""
-_VALUE_METHOD: Final = re.compile(r"\.(?:serialize|deserialize|copy)$")
+_VALUE_METHOD: Final = re.compile(r"\.(?:serialize|deserialize|copy|duplicate|createInstance)$")
 """Methods of serializers that read, write and copy values. Formats of connectors have methods of these names too."""
 _OF_CONNECTOR: Final = rule(Kind.CONNECTOR, "", "the job")
 _VALUES_BY_CALLER: Final = (
-    (re.compile(r"org\.apache\.flink\.core\.io\.SimpleVersioned"), _OF_CONNECTOR),
+    (re.compile(r"org\.apache\.flink\.(?:core\.io\.SimpleVersioned|runtime\.source\.coordinator\.)"), _OF_CONNECTOR),
     (
         re.compile(
             r"org\.apache\.flink\.(?:runtime\.state|contrib\.streaming\.state|state\.(?:rocksdb|forst|changelog)|"
@@ -133,6 +156,7 @@ def sightings(traces: Iterable[Trace], flink: str | None = None) -> Iterator[Sig
     for trace in traces:
         sighting = (
             _by_message(trace, trace.throwables, flink, TOLD_RULES)
+            or _of_initializer(trace)
             or _of_serializer(trace)
             or _by_message(trace, trace.throwables, flink)
             or _of_job(trace)
@@ -181,10 +205,25 @@ def _of_job(trace: Trace) -> Sighting | None:
     wrapped = any(candidate.message.search(str(throwable)) for throwable in trace.throwables[:-1] for candidate in _WRAPPERS)
     if not trace.is_of_job(root) and not (wrapped and trace.is_foreign(root)):
         return None
-    facts = {"name": root.original.class_name.rpartition(".")[2], "method": root.thrower}
+    facts = {"name": _simple_name(root), "method": root.thrower}
     tasks = frozenset(_VERTEX.findall(trace.entry))
     of = _OF_CHECKPOINT if wrapped else _OF_JOB
     return Sighting(of, trace, str(root.original), facts, tasks=tasks, task=_task(trace))
+
+
+def _of_initializer(trace: Trace) -> Sighting | None:
+    """Return the sighting of an exception that the static code of a class of the job threw."""
+    is_error = any("ExceptionInInitializerError" in str(throwable) for throwable in trace.throwables)
+    root = trace.throwables[-1]
+    frames = (frame for frame in root.frames if trace.is_of_user(frame))
+    match = next(filter(None, map(_INITIALIZER.match, frames)), None) if is_error else None
+    if match is None:
+        return None
+    return _sighting(_OF_INITIALIZER, trace, root, {"name": match["name"], "exception": _simple_name(root)})
+
+
+def _simple_name(throwable: Throwable) -> str:
+    return throwable.original.class_name.rpartition(".")[2]
 
 
 def _of_serializer(trace: Trace) -> Sighting | None:
@@ -194,12 +233,18 @@ def _of_serializer(trace: Trace) -> Sighting | None:
         return None
     if _SNAPSHOT_METHOD.search(root.thrower):
         return _sighting(_OF_SNAPSHOT, trace, root, {"method": root.thrower})
+    name = _simple_name(root)
+    if _SNAPSHOT_WRITE.search(root.thrower):
+        return _sighting(_OF_SNAPSHOT_WRITES, trace, root, {"method": root.thrower, "name": name})
     reads_on = root.frames[0] != root.thrower  # a stream that ended threw it: the file, or the serializer, is wrong
     if reads_on or not _VALUE_METHOD.search(root.thrower):
         return None
-    facts = {"method": root.thrower, "name": root.original.class_name.rpartition(".")[2]}
+    facts = {"method": root.thrower, "name": name}
     caller = trace.caller_of(root)
-    return next((_sighting(of, trace, root, facts) for pattern, of in _VALUES_BY_CALLER if pattern.match(caller)), None)
+    of = next((of for pattern, of in _VALUES_BY_CALLER if pattern.match(caller)), None)
+    if of is _OF_CONNECTOR and root.thrower.endswith(".serialize"):
+        of = _OF_WRITES
+    return None if of is None else _sighting(of, trace, root, facts)
 
 
 def _by_place(trace: Trace) -> Sighting | None:

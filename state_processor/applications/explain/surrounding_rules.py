@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from state_processor.applications.explain.checkpoint_rules import CHECKPOINT_RULES
 from state_processor.applications.explain.kinds import Kind
 from state_processor.applications.explain.rule import rule
 
@@ -61,6 +62,7 @@ SURROUNDING_RULES: Final = (
         plain=True,
     ),
     # the running job
+    *CHECKPOINT_RULES,
     rule(
         Kind.CHECKPOINT,
         r"Size of the state is larger than the maximum permitted memory-backed state|"
@@ -68,12 +70,10 @@ SURROUNDING_RULES: Final = (
         r"Exceeded checkpoint tolerable failure threshold|Could not (?:complete|materialize|perform) (?:checkpoint|snapshot)|"
         r"Checkpoint was declined|Failed to trigger savepoint|(?:Asynchronous t|Task local |Trigger )ask checkpoint failed|"
         r"checkpoint failure|"
-        r"Failure to finalize checkpoint|Could not finalize the pending checkpoint|"
-        r"Not all required tasks are currently running",
+        r"Failure to finalize checkpoint|Could not finalize the pending checkpoint",
         "runtime.checkpoint.CheckpointFailureManager",
         wraps=True,
     ),
-    rule(Kind.CHECKPOINT, r"Checkpoint Coordinator is suspending", "runtime.checkpoint.CheckpointCoordinator"),
     rule(
         Kind.NO_KEY,
         r"No key set\. This method should not be called outside of a keyed context|can only be used on a 'keyed stream'|"

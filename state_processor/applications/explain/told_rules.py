@@ -93,6 +93,25 @@ TOLD_RULES: Final = (
         advice="Let resolveSchemaCompatibility of its snapshot answer that it is compatible, or that values are migrated: "
         "nothing is lost then.",
     ),
+    # libraries, and files of the job
+    rule(
+        Kind.CONFIGURATION,
+        r"Cannot find configured options factory class: (?P<name>[\w.$]+)",
+        "state.rocksdb.EmbeddedRocksDBStateBackend",
+        says="{Class}, which the configuration names as the options factory of RocksDB or ForSt, is not on the class path.",
+        advice="Add the class to the jar of the job or to lib, or remove the option (state.backend.rocksdb.options-factory). The "
+        "snapshot need not change.",
+    ),
+    rule(
+        Kind.HIGH_AVAILABILITY,
+        r"(?P<path>(?:\w+:)?/\S*[^\s:.,)])?",
+        "runtime.blob.FileSystemBlobStore",
+        classes=r"FileNotFound|NoSuchFile|NoSuchKey|IOException",
+        frames=r"FileSystemBlobStore\.get",
+        says="A jar or file of the job can't be read from the blob store of the high-availability storage{at}.",
+        advice="Submit the job again with its jar, from its newest checkpoint (state-processor latest DIRECTORY), or put the "
+        "file back. The snapshot need not change.",
+    ),
     # the program
     rule(
         Kind.NO_KEY,

@@ -102,6 +102,11 @@ class Trace:
         """Return whether neither Flink nor a library threw an exception of the trace."""
         return bool(throwable.thrower) and not _LIBRARY.match(throwable.thrower)
 
+    @staticmethod
+    def is_of_user(frame: str) -> bool:
+        """Return whether a method is neither of Flink, nor of a library, nor of the JDK."""
+        return not _LIBRARY.match(frame) and not _JDK.match(frame)
+
     def is_of_job(self, throwable: Throwable) -> bool:
         """Return whether a function of the job, or a library that it calls, threw an exception of the trace."""
         return self.is_foreign(throwable) and _CALLER.match(self.caller_of(throwable)) is not None

@@ -468,3 +468,31 @@ def test_serializers_by_their_text(new: str, old: str, kind: Kind) -> None:
     row = "org.apache.flink.a.RowDataSerializer@1"
     error = f"{package}: The new key serializer ({row}) must be compatible with the previous key serializer ({row})."
     assert [cause.kind for cause in sp.explain(error=trace(error)).causes] == [Kind.QUERY]
+
+
+def test_operators_that_exchanged_their_ids_come_first(tmp_path: Path) -> None:
+    types = {"first": T.LONG(), "last": T.STRING()}
+    for name, uids in (("old", ("totals", "notes")), ("new", ("notes", "totals"))):
+        writer = sp.arrow.SavepointWriter.new(128, "1.20")
+        for uid, (state, type_) in zip(uids, types.items(), strict=True):
+            rows = [{"key": "a", "entry": 1 if state == "first" else "x"}]
+            writer.with_keyed_state(uid, rows, key_type=T.STRING(), states={"entry": sp.ValueState(type_)})
+        writer.write(tmp_path / name)
+    error = migration("StringSerializer", "LongSerializer")
+    cause, second, *_ = sp.explain(tmp_path / "old", error=error, job=tmp_path / "new").causes
+    assert (cause.kind, second.kind) == (Kind.OPERATORS_SWAPPED, Kind.VALUE_TYPE)
+    assert not cause.loses_state
+    assert "rename-uid" in cause.repairs[0].command
+    assert "LONG in the snapshot, STRING in the job" in second.sentence
+
+
+def test_a_version_that_no_flink_writes_is_not_that_of_a_newer_one(tmp_path: Path) -> None:
+    path = tmp_path / "old"
+    written(path, sp.ValueState(T.INT()), 5)
+    metadata = (path / "_metadata").read_bytes()
+    (path / "_metadata").write_bytes(metadata[:4] + (1337).to_bytes(4, "big") + metadata[8:])
+    error = trace("java.lang.IllegalArgumentException: Unrecognized checkpoint version number: 1337")
+    cause = sp.explain(path, error=error).causes[0]
+    assert (cause.kind, cause.certainty) == (Kind.METADATA_DAMAGED, Certainty.LIKELY)
+    for text in (cause.sentence, sp.explain(path).causes[0].sentence):
+        assert "the format version 1337, which no Flink writes" in text

@@ -16,6 +16,10 @@ _DECLINED = f"{_CHECKPOINT}Could not complete snapshot 2 for operator A (1/1)#0.
 _RUNNABLE = "org.apache.flink.streaming.runtime.tasks.AsyncCheckpointRunnable.run"
 _STREAM = "org.apache.flink.runtime.state.filesystem.FsCheckpointStreamFactory$FsCheckpointStateOutputStream.flush"
 _CALLER = "org.apache.flink.streaming.util.functions.StreamingFunctionUtils.snapshotFunctionState"
+_VERSIONED = "org.apache.flink.core.io.SimpleVersionedSerialization"
+_BLOBS = "org.apache.flink.runtime.blob.FileSystemBlobStore.get"
+_OPTIONAL = "org.apache.flink.util.LinkedOptionalMap.unwrapOptionals"
+_METADATA = "org.apache.flink.runtime.checkpoint.metadata.MetadataV3Serializer.deserialize"
 _SINK = "org.apache.flink.streaming.runtime.operators.sink.SinkWriterOperator.prepareSnapshotPreBarrier"
 _KEYED = "org.apache.flink.runtime.state.heap.HeapRestoreOperation.restore"
 _SERIALIZERS = "org.apache.flink.api.common.typeutils.TypeSerializerSnapshotSerializationUtil.readAndInstantiateSnapshotClass"
@@ -204,3 +208,87 @@ def test_the_newest_snapshot_of_a_directory_is_named(tmp_path: Path) -> None:
     (cause,) = sp.explain(tmp_path / "job", error=_text((missing, "a.B.c"))).causes
     assert (cause.kind, cause.certainty) == (Kind.NOT_FOUND, Certainty.CONFIRMED)
     assert "chk-7" in cause.sentence
+
+
+_VERSIONED = "org.apache.flink.core.io.SimpleVersionedSerialization"
+_BLOBS = "org.apache.flink.runtime.blob.FileSystemBlobStore.get"
+_OPTIONAL = "org.apache.flink.util.LinkedOptionalMap.unwrapOptionals"
+_METADATA = "org.apache.flink.runtime.checkpoint.metadata.MetadataV3Serializer.deserialize"
+_SINK = "org.apache.flink.streaming.runtime.operators.sink.CommitterOperator.snapshotState"
+
+
+@pytest.mark.parametrize(
+    ("throwables", "kind", "words"),
+    [
+        (
+            [
+                (
+                    "java.lang.IllegalStateException: too long",
+                    "com.acme.Job$3.serialize",
+                    f"{_VERSIONED}.writeVersionAndSerialize",
+                    _SINK,
+                )
+            ],
+            Kind.SERIALIZER,
+            "com.acme.Job$3.serialize, of a serializer of the job, threw IllegalStateException when a checkpoint wrote",
+        ),
+        (
+            [("java.lang.UnsupportedOperationException: not yet", "com.acme.Money$Snap.writeSnapshot", _SERIALIZERS)],
+            Kind.SERIALIZER,
+            "com.acme.Money$Snap.writeSnapshot, of a serializer of the job, threw UnsupportedOperationException",
+        ),
+        (
+            [
+                ("java.lang.ExceptionInInitializerError", _SERIALIZERS),
+                ("java.lang.NullPointerException: no rates", "com.acme.Money.<clinit>", _SERIALIZERS),
+            ],
+            Kind.LINKAGE,
+            "The static code of class com.acme.Money threw NullPointerException",
+        ),
+        (
+            [
+                (
+                    "org.apache.flink.util.DynamicCodeLoadingException: Cannot find configured options factory class: a.Fast",
+                    _KEYED,
+                ),
+                ("java.lang.ClassNotFoundException: a.Fast", "org.apache.flink.runtime.state.StateBackendLoader.load"),
+            ],
+            Kind.CONFIGURATION,
+            "Class a.Fast, which the configuration names as the options factory",
+        ),
+        (
+            [("java.io.FileNotFoundException: /ha/blob/job_1/blob_p-2 (No such file or directory)", _BLOBS)],
+            Kind.HIGH_AVAILABILITY,
+            "blob store of the high-availability storage (/ha/blob/job_1/blob_p-2)",
+        ),
+        (
+            [("java.io.FileNotFoundException: /ha/x/completedCheckpoint1a2b3c4d5e (No such file or directory)", _KEYED)],
+            Kind.HIGH_AVAILABILITY,
+            "high-availability store",
+        ),
+        (
+            [("java.lang.IllegalStateException: Missing value for the key 'a.Chord'", _OPTIONAL)],
+            Kind.CLASS_MISSING,
+            "a serializer that was registered with Kryo for a.Chord",
+        ),
+        (
+            [("java.lang.NullPointerException", "org.apache.flink.runtime.state.KeyGroupsStateHandle.<init>", _METADATA)],
+            Kind.METADATA_DAMAGED,
+            "truncated or damaged",
+        ),
+        (
+            [("java.lang.IllegalArgumentException: Unrecognized checkpoint version number: 1337", _METADATA)],
+            Kind.METADATA_DAMAGED,
+            "the format version 1337, which no Flink writes",
+        ),
+        (
+            [("java.lang.ClassNotFoundException: a.Tiered", "org.apache.flink.runtime.state.StateBackendLoader.load")],
+            Kind.NO_BACKEND,
+            "Class a.Tiered is not on the class path of this Flink",
+        ),
+    ],
+)
+def test_places_and_messages(throwables: Sequence[Sequence[str]], kind: Kind, words: str) -> None:
+    cause = sp.explain(error=_text(*throwables)).causes[0]
+    assert cause.kind is kind
+    assert words in cause.sentence
