@@ -19,6 +19,7 @@ from state_processor.serializers.core.pojo import PojoSerializer
 
 STEP: Final = "{Subject} failed{doing}: {exception}{text}{thrower}."
 """The sentence of a failed step, whose cause is not known."""
+_READ_IT: Final = "Start with what the exception says. Nothing shows that the snapshot has to change."
 
 _SENTENCES: Final[Mapping[Kind, str]] = {
     Kind.UNMAPPED_OPERATOR: "The new job has no operator with the id of operator {operator}: its uid may have changed, or it may "
@@ -33,9 +34,9 @@ _SENTENCES: Final[Mapping[Kind, str]] = {
     Kind.STATE_KIND: "The kind of {state} differs{change}.",
     Kind.STATE_MODE: "The redistribution of {state} differs{change}.",
     Kind.OPERATOR_STATE_TYPE: "The type of the elements of {state} differs{change}. Flink refuses it.",
-    Kind.BROADCAST_TYPE: "The type of the broadcast {state} differs{change}. Flink refuses it.",
+    Kind.BROADCAST_TYPE: "The type of {state}, a broadcast state, differs{change}. Flink refuses it.",
     Kind.VALUE_TYPE: "The type of {state} differs{change}. Flink does not convert it.",
-    Kind.MAP_KEY_TYPE: "The type of the keys of map {state} differs{change}. RocksDB and ForSt do not migrate keys of maps.",
+    Kind.MAP_KEY_TYPE: "The type of the map keys of {state} differs{change}. RocksDB and ForSt do not migrate keys of maps.",
     Kind.KEY_TYPE: "The type of the keys of operator {operator} differs{change}.",
     Kind.WINDOW_TYPE: "The type of the windows of operator {operator} differs{change}. Windows are the namespace of state and "
     "timers.",
@@ -75,7 +76,8 @@ _SENTENCES: Final[Mapping[Kind, str]] = {
     Kind.NO_BACKEND: "{Class} is not on the class path of this Flink, which needs it to load the state backend or the checkpoint "
     "storage that the configuration names.",
     Kind.FIELD_TYPE: "The type of {the_field} of {state} differs{change}. Flink does not convert fields of POJOs.",
-    Kind.NO_KEY: "The code of the job uses keyed state where no key is set, such as in open.",
+    Kind.NO_KEY: "The code of the job uses keyed state or timers where no key is set: in a stream without keyBy, or outside of "
+    "the methods that Flink calls for a key, such as in open.",
     Kind.KEY_GROUPS: "A key belongs to a key group that its subtask does not have: the key, or its hashCode, is not the one that "
     "records were partitioned by.",
     Kind.CONNECTOR: "A source or sink does not read the state of the former one: it was replaced, or its version changed"
@@ -104,6 +106,7 @@ _SENTENCES: Final[Mapping[Kind, str]] = {
     Kind.SKEW: "The state is not evenly distributed: few keys, or few key groups, have most of it.",
     Kind.CODE: "Code that the snapshot does not describe decides whether {state} restores.",
     Kind.STEP: STEP,
+    Kind.TASK: STEP,
 }
 _ADVICE: Final[Mapping[Kind, str]] = {
     Kind.OPERATORS_SWAPPED: "Two operators of the job may have exchanged their uids: exchange them again in the job.",
@@ -126,7 +129,7 @@ _ADVICE: Final[Mapping[Kind, str]] = {
     Kind.OTHER_JOB: "It is the snapshot of another job, or all uids changed. Check the path: state-processor list shows "
     "snapshots, and inspect the operators of one.",
     Kind.NO_BACKEND: "Name a class that this Flink has, or add its jar to lib. The snapshot need not change.",
-    Kind.NO_KEY: "Read the state in processElement or onTimer. The snapshot need not change.",
+    Kind.NO_KEY: "Put keyBy before the operator, and use the state in processElement or onTimer. The snapshot need not change.",
     Kind.KEY_GROUPS: "Give the class of the keys hashCode and equals that depend on its values alone, as in the old job, and "
     "partition records by this key alone.",
     Kind.CONNECTOR: "Use the connector that wrote the state, or a later version. Give another connector another uid.",
@@ -155,7 +158,8 @@ _ADVICE: Final[Mapping[Kind, str]] = {
     Kind.STATE_GROWS: "state-processor history shows which states grow, and sizes the largest ones. Give these states a "
     "time-to-live, or clear them in a timer.",
     Kind.SKEW: "state-processor report shows sizes of keys and key groups. Add a part to the key that spreads them.",
-    Kind.STEP: "Start with what the exception says. Nothing shows that the snapshot has to change.",
+    Kind.STEP: _READ_IT,
+    Kind.TASK: _READ_IT,
     Kind.CODE: "If the code is the same, the cause is outside the snapshot. Windows fire when the watermarks of all inputs "
     "advance.",
     Kind.FIELD_NULL: "Keep the former type of the field, such as Integer instead of int.",

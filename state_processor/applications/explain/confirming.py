@@ -94,7 +94,7 @@ _NO_OPERATOR: Final = frozenset(
         *(Kind.CHANGELOG, Kind.TRANSACTION, Kind.STORAGE, Kind.DISK, Kind.MEMORY, Kind.NATIVE_LIBRARY),
         *(Kind.OLDER_FORMAT, Kind.KEY_GROUPS, Kind.CONNECTOR, Kind.CHECKPOINT, Kind.NO_KEY, Kind.NO_BACKEND, Kind.LOST_PROCESS),
         *(Kind.RESOURCES, Kind.HIGH_AVAILABILITY, Kind.RESTORE_MODE, Kind.CONFIGURATION, Kind.LINKAGE, Kind.PYTHON),
-        *(Kind.SOURCE_POSITION, Kind.EXTERNAL, Kind.PROGRAM, Kind.JOB_CODE),
+        *(Kind.SOURCE_POSITION, Kind.EXTERNAL, Kind.PROGRAM, Kind.JOB_CODE, Kind.STEP, Kind.TASK),
     }
 )
 """Kinds that the snapshot can't confirm."""
@@ -144,6 +144,9 @@ def _confirmed_causes(sighting: Sighting, scene: Scene) -> Iterator[FailureCause
         yield from _checked(of_opening(sighting, scene), sighting, "the snapshot can be opened")
     elif kind in FILES:
         yield from _checked(of_files(sighting, scene), sighting, "the snapshot does not have this file")
+    elif kind is Kind.BACKEND and not sighting.rule.message.pattern and all(f.kind is not kind for f in scene.findings):
+        damaged = replace(sighting, rule=replace(sighting.rule, kind=Kind.FILE_DAMAGED))
+        yield from _checked(of_files(damaged, scene), sighting, "the snapshot has the format of the state backend")
     elif kind is Kind.IN_FLIGHT:
         flights = [f for f in scene.findings if f.kind is Kind.IN_FLIGHT]
         if not flights and scene.contents is not NO_CONTENTS:

@@ -38,6 +38,8 @@ _LONGEST_PATH: Final = 255
 """Characters of a text that may be the name of a file. Answers of the REST interface are one long line."""
 _LARGEST_LOG: Final = 64 << 20
 """Bytes of a file that is looked at, if it was passed as a snapshot."""
+_CLOSING: Final = frozenset({"close", "cancel", "dispose", "finish"})
+"""Methods of the job that Flink calls after a failure."""
 _SECONDARY: Final = CONSEQUENCES | {Kind.LINKAGE}
 """Kinds that are left out beside a confirmed cause."""
 
@@ -102,7 +104,7 @@ def explain(
     checked = [*_looked_at(log, scene, error is not None)]
     if below is not None:
         checked.append(f"{snapshot} is not a snapshot: the newest snapshot below it was taken")
-    causes, contradictions = _of_traces(_deepest(seen), scene)
+    causes, contradictions = _of_traces(_latest_of_job(_deepest(seen)), scene)
     checked += [f"not the cause: {text}" for text in contradictions]
     if scene.problem is not None and not causes:
         problem = of_problem(scene)
@@ -170,6 +172,17 @@ def _deepest(seen: Sequence[Sighting]) -> Sequence[Sighting]:
     """Return sightings without those of wrappers, if the log has the exception that they report."""
     causes = [sighting for sighting in seen if not sighting.rule.wraps]
     return causes if any(map(_tells, causes)) else seen
+
+
+def _latest_of_job(seen: Sequence[Sighting]) -> Sequence[Sighting]:
+    """Return sightings with the exceptions of the job in this order: the last attempt first, and what closes resources last."""
+    of_job = [sighting for sighting in seen if sighting.kind is Kind.JOB_CODE]
+    ordered = iter(sorted(of_job, key=lambda sighting: (_closes(sighting), -sighting.trace.line)))
+    return [next(ordered) if sighting.kind is Kind.JOB_CODE else sighting for sighting in seen]
+
+
+def _closes(sighting: Sighting) -> bool:
+    return sighting.facts.get("method", "").rpartition(".")[2] in _CLOSING
 
 
 def _tells(sighting: Sighting) -> bool:

@@ -89,7 +89,8 @@ class Kind(StrEnum):
     SKEW = "state-unevenly-distributed"
     CODE = "code-not-described"
     STEP = "step-failed"
+    TASK = "task-failed"
 
 
-CONSEQUENCES: Final = frozenset({Kind.LOST_PROCESS, Kind.CHECKPOINT, Kind.RESOURCES, Kind.EXTERNAL})
+CONSEQUENCES: Final = frozenset({Kind.LOST_PROCESS, Kind.CHECKPOINT, Kind.RESOURCES, Kind.EXTERNAL, Kind.TASK})
 """Kinds that often follow from another failure of the same log."""

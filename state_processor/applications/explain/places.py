@@ -217,6 +217,8 @@ _SUBMITTED: Final = _room(
     "submitted or started the job", Kind.PROGRAM, missing=Kind.CONFIGURATION, network=Kind.LOST_PROCESS, **{"class": Kind.LINKAGE}
 )
 _PROCESSES: Final = _room("talked to another process of Flink", Kind.LOST_PROCESS, memory=Kind.MEMORY)
+_ASYNC: Final = _room("waited for an asynchronous call of the job", Kind.STEP)
+_TASKS: Final = _room("ran a task of the job", Kind.TASK, memory=Kind.MEMORY)
 _SHUFFLE: Final = _room("exchanged records between tasks", Kind.LOST_PROCESS, memory=Kind.MEMORY, damaged=Kind.LINKAGE)
 _BUFFERS: Final = _room("reserved memory", Kind.MEMORY)
 _BLOBS: Final = _room("fetched a jar or another file of the job", Kind.LOST_PROCESS, missing=Kind.DISK, files=Kind.DISK)
@@ -409,10 +411,11 @@ _CLASSES: Final[Sequence[tuple[Room, str]]] = (
         r"cassandra|hbase|\bhive|iceberg|hudi|paimon|oracle|sqlserver|influx|\.zookeeper\.|clickhouse|doris|starrocks|"
         r"snowflake|nats\.",
     ),
+    (_ASYNC, r"AsyncWaitOperator"),
     # the program
     (
         _GRAPH,
-        r"StreamGraph\w*|StreamingJobGraph\w*|JobGraph\w*|StreamConfig|StreamNode|Transformation\w*|ClosureCleaner|"
+        r"\.api\.environment\.|StreamGraph\w*|StreamingJobGraph\w*|JobGraph\w*|StreamConfig|StreamNode|Transformation\w*|ClosureCleaner|"
         r"ExecutionPlan|"
         r"ExecutionEnvironment|\.datastream\.|KeySelectorUtil|FieldAccessor\w*|JobVertex|ExecutionConfig|OperatorFactory|"
         r"StreamGraphHasher\w*|AdaptiveGraphManager|FunctionUtils|StreamingFunctionUtils|\.optimizer\.|\.api\.common\.|"
@@ -439,8 +442,8 @@ _CLASSES: Final[Sequence[tuple[Room, str]]] = (
         _PROCESSES,
         r"Heartbeat|\bakka\.|\bpekko\.|JobMaster\w*|TaskExecutor\w*|\bTask\.|Rpc\w*|Akka\w*|Pekko\w*|ActorSystem|"
         r"Dispatcher\w*|MiniCluster|"
-        r"Registration\w*|ExecutionGraph\w*|\bExecution\w*|Scheduler\w*|\.scheduler\.|StreamTask\w*|OperatorChain|Mailbox\w*|"
-        r"\.streaming\.runtime\.|\.executiongraph\.|\.taskmanager\.|\.minicluster\.|\.entrypoint\.|\.jobmaster\.|"
+        r"Registration\w*|ExecutionGraph\w*|\bExecution\w*|Scheduler\w*|\.scheduler\.|"
+        r"\.executiongraph\.|\.taskmanager\.|\.minicluster\.|\.entrypoint\.|\.jobmaster\.|"
         r"\.messages\.",
     ),
     (_SHUFFLE, r"\.io\.network\.|Netty\w+|\.shuffle\.|ResultPartition|InputChannel|netty"),
@@ -457,10 +460,10 @@ _CLASSES: Final[Sequence[tuple[Room, str]]] = (
         r"GoogleCloudStorage|"
         r"oss\.|\bOSS\w+|\.s3a?\.",
     ),
-    (_PROCESSES, r"\.runtime\.|\.streaming\."),
+    (_TASKS, r"\.runtime\.|\.streaming\."),
 )
 """Rooms by the names of classes and methods, the specific ones first. The last one is for classes that no other names."""
-_PASSING: Final = (_FILES, _OUTSIDE, _FETCH, _SHUFFLE, _LOADING, _PROCESSES, _ENCODED, _OPTIONS, _KUBERNETES, _GRAPH)
+_PASSING: Final = (_FILES, _OUTSIDE, _FETCH, _SHUFFLE, _LOADING, _PROCESSES, _TASKS, _ENCODED, _OPTIONS, _KUBERNETES, _GRAPH)
 """Rooms that others call: the caller tells more."""
 _CALLING: Final = (
     _POINTER,

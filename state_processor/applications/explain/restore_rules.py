@@ -77,6 +77,14 @@ RESTORE_RULES: Final = (
         "runtime.checkpoint.StateAssignmentOperation",
     ),
     rule(
+        Kind.IN_FLIGHT,
+        r"Corrupt stream, found tag: |",
+        "streaming.runtime.streamrecord.StreamElementSerializer",
+        classes=r"Corrupt stream|EOFException|IndexOutOfBounds|UTFDataFormat",
+        frames=r"(?:Spanning|Demultiplexing)\w*RecordDeserializer",
+        says="A record of an edge of the job can't be read: records in flight have the types of the job that wrote them.",
+    ),
+    rule(
         Kind.FINISHED_TASKS,
         r"contain mixed operator finished state|both finished and unfinished operators|"
         r"Illegal JobGraph modification|mixed finished and unfinished operators",

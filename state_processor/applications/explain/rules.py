@@ -142,6 +142,8 @@ _OF_PLACE: Final = rule(Kind.CODE, "", "")
 _OF_VALUE: Final = (Kind.VALUE_TYPE, Kind.FIELD_TYPE, Kind.KRYO_CLASS, Kind.PROGRAM)
 """The usual kinds of places that read, write and copy values."""
 _SERIALIZER: Final = re.compile(r"[sS]erializer\w*\.(?:serialize|deserialize|copy)$")
+_WRITTEN_TO: Final = re.compile(r"java\.|jdk\.|org\.apache\.flink\.core\.memory\.Data")
+"""Streams that values are written to."""
 _STATE: Final = re.compile(r"\.(?:state|streaming\.state)\.")
 _LONG_MESSAGE: Final = 16
 """Characters of a message that hardly come from elsewhere."""
@@ -173,7 +175,7 @@ def _by_message(trace: Trace, throwables: Sequence[Throwable], flink: str | None
     for throwable in reversed(throwables):
         text = f"{throwable.class_name}: {throwable.message}"
         for candidate in rules or (_OF_JOB_CODE if trace.is_of_job(throwable) else _CAUSES):
-            match = candidate.message.search(throwable.message)
+            match = candidate.message.search(throwable.message) or candidate.message.search(_unbroken(throwable.message))
             if match is None or not _is_in_release(candidate, flink):
                 continue
             if candidate.classes is not None and not candidate.classes.search(text):
@@ -183,6 +185,11 @@ def _by_message(trace: Trace, throwables: Sequence[Throwable], flink: str | None
                 continue
             return _sighting(candidate, trace, throwable, facts)
     return None
+
+
+def _unbroken(message: str) -> str:
+    """Return a message in one line: a terminal or a form may have broken it."""
+    return re.sub(r"\s*\n\s*", " ", message)
 
 
 def _sighting(rule: Rule, trace: Trace, throwable: Throwable, facts: Mapping[str, str]) -> Sighting:
@@ -230,7 +237,7 @@ def _of_serializer(trace: Trace) -> Sighting | None:
     """Return the sighting of an exception that a serializer of the job, or the snapshot of one, threw."""
     root = trace.throwables[-1]
     if not trace.is_foreign(root):
-        return None
+        return _of_long_value(trace, root)
     if _SNAPSHOT_METHOD.search(root.thrower):
         return _sighting(_OF_SNAPSHOT, trace, root, {"method": root.thrower})
     name = _simple_name(root)
@@ -245,6 +252,14 @@ def _of_serializer(trace: Trace) -> Sighting | None:
     if of is _OF_CONNECTOR and root.thrower.endswith(".serialize"):
         of = _OF_WRITES
     return None if of is None else _sighting(of, trace, root, facts)
+
+
+def _of_long_value(trace: Trace, root: Throwable) -> Sighting | None:
+    """Return the sighting of a value that a serializer of the job can't write, such as a text that is too long."""
+    writer = next((frame for frame in root.frames if not _WRITTEN_TO.match(frame)), "")
+    if not trace.is_of_user(writer) or not writer.endswith(".serialize") or writer == next(iter(root.frames), ""):
+        return None
+    return _sighting(_OF_VALUES, trace, root, {"method": writer, "name": _simple_name(root)})
 
 
 def _by_place(trace: Trace) -> Sighting | None:

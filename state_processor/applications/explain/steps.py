@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from state_processor.applications.explain.causes import STEP, advice_of, make
 from state_processor.applications.explain.explanation import FailureCause
@@ -18,6 +19,9 @@ from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.python_states import stored_name
 from state_processor.support.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
+
+_CHAINED: Final = " -> "
+"""Between the operators of a task: the id of a task is the one of its first operator, and another one may have failed."""
 
 
 def of_step(
@@ -36,7 +40,7 @@ def of_step(
 
 def named_operator(sighting: Sighting, scene: Scene) -> OperatorSignature | None:
     """Return the only operator of the snapshot that a trace names, by itself or by its task."""
-    named = sighting.operators or sighting.tasks
+    named = sighting.operators or (frozenset() if _CHAINED in sighting.task else sighting.tasks)
     operators = [operator for operator in scene.operators(sighting) if operator.uid_hash in named]
     return operators[0] if len(operators) == 1 else None
 

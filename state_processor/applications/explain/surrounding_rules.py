@@ -48,6 +48,15 @@ SURROUNDING_RULES: Final = (
         classes=r"ProducerFenced|InvalidTxn|InvalidPidMapping|InvalidProducerEpoch|TransactionalId|UnknownProducerId|FlinkKafkaException",
     ),
     rule(
+        Kind.NO_KEY,
+        r"No key set\. This method should not be called outside of a keyed context|can only be used on a 'keyed stream'|"
+        r"only supported on (?:a )?keyed streams|keyed state backend has not been set|"
+        r"State key serializer has not been configured|"
+        r"There is no current keyed context",
+        "runtime.state.heap.StateTable",
+        plain=True,
+    ),
+    rule(
         Kind.KEY_GROUPS,
         r"",
         "runtime.state.heap.StateTable",
@@ -73,15 +82,6 @@ SURROUNDING_RULES: Final = (
         r"Failure to finalize checkpoint|Could not finalize the pending checkpoint",
         "runtime.checkpoint.CheckpointFailureManager",
         wraps=True,
-    ),
-    rule(
-        Kind.NO_KEY,
-        r"No key set\. This method should not be called outside of a keyed context|can only be used on a 'keyed stream'|"
-        r"only supported on (?:a )?keyed streams|keyed state backend has not been set|"
-        r"State key serializer has not been configured|"
-        r"There is no current keyed context",
-        "runtime.state.heap.StateTable",
-        plain=True,
     ),
     # the program
     rule(

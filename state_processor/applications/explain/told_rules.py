@@ -112,6 +112,12 @@ TOLD_RULES: Final = (
         advice="Submit the job again with its jar, from its newest checkpoint (state-processor latest DIRECTORY), or put the "
         "file back. The snapshot need not change.",
     ),
+    rule(
+        Kind.NOT_FOUND,
+        r"(?P<path>\S*/_metadata) \(Is a directory\)",
+        "core.fs.local.LocalDataInputStream",
+        says="{path} is a directory, not a file of Flink.",
+    ),
     # the program
     rule(
         Kind.NO_KEY,

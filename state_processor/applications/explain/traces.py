@@ -19,6 +19,10 @@ _THROWN: Final = re.compile(r"(Exception|Error|Throwable|Failure|Timeout|Interru
 _EMBEDDED: Final = re.compile(rf"(?:^|[\s:(\[\"'])(?P<name>{_NAME})(?:: (?P<message>.*))?")
 """An exception inside an entry of a log."""
 _FRAME: Final = re.compile(r"\s*at\s+(?:[\w.@-]+/+)*(?P<method>[\w$.<>]+(?:\$\$?[\w$./<>]+)*)\([^)]*\)")
+_BROKEN: Final = re.compile(
+    r"^(?P<begin>\s*at\s+(?:[\w.@-]+/+)*[\w$.<>]+(?:\([^()\n]*)?)\n(?P<rest>[\w$.<>:]*(?:\([^()\n]*)?\))", re.MULTILINE
+)
+"""A method whose line is broken."""
 _MORE: Final = re.compile(r"\s*\.\.\. \d+ (more|common frames)")
 _ENTRY: Final = re.compile(r"\s*\[?(\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d\b|\s*(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
 _CONTAINER: Final = re.compile(r"^(?:\S+ (?:stdout|stderr) [FP] |[\w.-]+\s+\| )", re.MULTILINE)
@@ -159,7 +163,14 @@ def _plain(text: str) -> str:
     text = _CONTAINER.sub("", _COLOR.sub("", text.replace("\r\n", "\n")))
     if text.lstrip().startswith(("{", "[{")):
         text = "\n".join(_of_json(text))
-    return _unprefixed(text.replace("\\r", "").replace("\\n", "\n").replace("\\t", "\t") if _ESCAPED.search(text) else text)
+    return _unbroken(
+        _unprefixed(text.replace("\\r", "").replace("\\n", "\n").replace("\\t", "\t") if _ESCAPED.search(text) else text)
+    )
+
+
+def _unbroken(text: str) -> str:
+    """Return a log with whole methods: a terminal or a form may have broken their lines."""
+    return _BROKEN.sub(r"\g<begin>\g<rest>", text)
 
 
 def _unprefixed(text: str) -> str:

@@ -194,3 +194,77 @@ def test_what_was_done_with_a_value_tells_where_it_comes_from(head: str, frames:
     (cause,) = sp.explain(error=_thrown(head, *frames)).causes
     assert cause.kind is kind
     assert words in cause.sentence
+
+
+_STREAMING = "org.apache.flink.streaming.api.operators"
+_TASK = "org.apache.flink.streaming.runtime.tasks.StreamTask.invoke"
+_RECORDS = f"{_RUNTIME}.io.network.api.serialization.SpillingAdaptiveSpanningRecordDeserializer.getNextRecord"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            _thrown("java.io.IOException: 503", f"{_STREAMING}.async.AsyncWaitOperator$ResultHandler.run"),
+            "Flink failed when it waited for an asynchronous call of the job: IOException: 503",
+        ),
+        (
+            _thrown(
+                "java.lang.IllegalArgumentException: interval must be larger",
+                "org.apache.flink.streaming.api.environment.CheckpointConfig.setCheckpointInterval",
+            ),
+            "The program of the job, or a record of it, is not valid (interval must be larger)",
+        ),
+        (
+            _thrown("java.io.IOException: Corrupt stream, found tag: 9", f"{_RUNTIME}.Delegate.read", _RECORDS),
+            "A record of an edge of the job can't be read",
+        ),
+        (
+            _thrown("java.io.FileNotFoundException: /data/s/_metadata (Is a directory)", "java.io.FileInputStream.open"),
+            "/data/s/_metadata is a directory, not a file of Flink.",
+        ),
+        (
+            _thrown(
+                "java.io.UTFDataFormatException: Encoded string is too long: 66000",
+                "org.apache.flink.core.memory.DataOutputSerializer.writeUTF",
+                "com.acme.MoneySerializer.serialize",
+                f"{_RUNTIME}.state.heap.HeapListState.add",
+            ),
+            "com.acme.MoneySerializer.serialize, of a serializer of the job, threw UTFDataFormatException",
+        ),
+        (
+            _thrown(
+                "java.lang.NullPointerException: No key set. This method should not be called outside of a keyed context.",
+                f"{_RUNTIME}.state.heap.StateTable.get",
+                "com.acme.Job.open",
+            ),
+            "uses keyed state or timers where no key is set",
+        ),
+        (
+            "Caused by: org.apache.flink.util.StateMigrationException: The new state \ntypeSerializer for operator state must "
+            "not be incompatible.\n\tat org.apache.flink.runtime.state.DefaultOperatorState\nBackend.getListState(A.java:1)\n",
+            "The type of the elements of the state differs.",
+        ),
+    ],
+)
+def test_the_step_is_told_by_the_innermost_place(error: str, words: str) -> None:
+    assert words in sp.explain(error=error).causes[0].sentence
+
+
+def test_the_last_attempt_counts_and_what_closes_resources_does_not() -> None:
+    attempts = (("map", "connection reset"), ("open", "offset is too old"), ("close", "pool is null"))
+    error = "".join(
+        _thrown(f"java.lang.IllegalStateException: {text}", f"com.acme.Job.{method}", _TASK, entry=f"{_LOG} ERROR Task failed")
+        for method, text in attempts
+    )
+    (cause,) = sp.explain(error=error).causes
+    assert "com.acme.Job.open" in cause.sentence
+    assert "offset is too old" in cause.sentence
+
+
+def test_a_task_with_several_operators_does_not_name_the_first(tmp_path: Path) -> None:
+    old = written(tmp_path / "old", sp.ValueState(T.INT()), 5)
+    entry = f"{_LOG} WARN Task [] - {{}} (1/2)#0 ({'0' * 32}_{UID_HASH}_0_0) switched from RUNNING to FAILED with failure cause:"
+    for task, uid_hash in (("count", UID_HASH), ("count -> sum", None)):
+        error = _thrown("java.lang.IllegalStateException: odd", _COMMITTER, entry=entry.format(task))
+        assert sp.explain(old, error=error).causes[0].uid_hash == uid_hash
