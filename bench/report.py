@@ -131,34 +131,48 @@ def make(resume: bool) -> Path:
 
 
 def _new_run() -> Path:
-    commit = _commit()
-    load, most = os.getloadavg()[0], IDLE * (os.cpu_count() or 1)
-    if load > most:
-        raise SystemExit(f"bench report: the machine is busy: its load average is {load:.2f}, and at most {most:.2f} is idle")
-    run = KEPT / commit
+    conditions = _conditions()
+    load = _idle_load()
+    run = KEPT / conditions["commit"]
     run.mkdir(parents=True, exist_ok=True)
     for path in run.iterdir():
         path.unlink()
-    conditions = {
-        "commit": commit,
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "machine": f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}",
-        "packages": ", ".join(f"{name} {version(name)}" for name in _PACKAGES),
-        "load": f"{load:.2f}",
-    }
-    (run / "conditions").write_text(json.dumps(conditions))
+    (run / "conditions").write_text(json.dumps(conditions | {"load": f"{load:.2f}"}))
     return run
 
 
 def _begun_run() -> Path:
-    run = KEPT / _commit()
+    conditions = _conditions()
+    _idle_load()
+    run = KEPT / conditions["commit"]
     if not (run / "conditions").exists():
         raise SystemExit(f"bench report: no run of the commit {run.name} was interrupted: leave out --resume")
+    begun = json.loads((run / "conditions").read_text())
+    changed = [f"{name} {begun[name]}, now {value}" for name, value in conditions.items() if begun[name] != value]
+    if changed:
+        raise SystemExit(f"bench report: the run began with other conditions ({'; '.join(changed)}): leave out --resume")
     return run
 
 
+def _idle_load() -> float:
+    """Return the load average of the last minute, and refuse a busy machine."""
+    load, most = os.getloadavg()[0], IDLE * (os.cpu_count() or 1)
+    if load > most:
+        raise SystemExit(f"bench report: the machine is busy: its load average is {load:.2f}, and at most {most:.2f} is idle")
+    return load
+
+
+def _conditions() -> dict[str, str]:
+    return {
+        "commit": _commit(),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "machine": f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}",
+        "packages": ", ".join(f"{name} {version(name)}" for name in _PACKAGES),
+    }
+
+
 def _commit() -> str:
-    """Return the commit of the checkout, which has no other changes than the page's."""
+    """Return the commit of the checkout. Changes outside of the page are refused: they belong to no commit."""
     changes = _git("status", "--porcelain", "--", ".", f":!{PAGE.relative_to(ROOT)}")
     if changes:
         raise SystemExit(f"bench report: figures belong to a commit, and these files have changes: {changes}")
@@ -173,7 +187,7 @@ def _page(run: Path) -> list[str]:
     lines = [_HEAD.format(**json.loads((run / "conditions").read_text()))]
     for name, table in TABLES.items():
         figures = [_figure(stored) for stored in json.loads((run / f"{name}.json").read_text())]
-        # A benchmark that needs what this machine does not have returns no figures.
+        # A benchmark without its requirements, such as a jar, returns no figures.
         if figures:
             lines += ["", f"## {table.title}", "", f"{table.gain} `./dev bench {table.command or name}`", "", *_rows(figures)]
     return lines

@@ -74,12 +74,17 @@ def test_changes_that_are_in_no_commit_are_refused(report: ModuleType, tmp_path:
         report.make(resume=False)
 
 
-def test_a_run_goes_on_with_its_own_commit_alone(report: ModuleType, tmp_path: Path) -> None:
+def test_a_run_goes_on_with_its_own_commit_and_packages_alone(
+    report: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     report.make(resume=False)
     (kept,) = tmp_path.glob(".cache/*/read.json")
     kept.write_text(json.dumps([READ | {"value": 3.0}]))
     assert "3.00 CPU s" in report.make(resume=True).read_text()
     assert "2.00 CPU s" in report.make(resume=False).read_text()
+    monkeypatch.setattr(report, "_PACKAGES", ())
+    with pytest.raises(SystemExit, match=r"other conditions \(packages pyspark .*, now \)"):
+        report.make(resume=True)
     commit(tmp_path)
-    with pytest.raises(SystemExit, match="leave out --resume"):
+    with pytest.raises(SystemExit, match="was interrupted: leave out --resume"):
         report.make(resume=True)

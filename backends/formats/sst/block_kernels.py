@@ -219,8 +219,8 @@ def decode_blocks(  # type: ignore[no-untyped-def]
     result
         The status, the line behind the last entry, the end of the keys, the number of merge operands, the block or the type that
         an error is about, the bytes of all values, 1 if all entries are values of different keys, where the last key is, also
-        if it is not before ``upper``, and the least and the largest tag of the entries. The end of the last key is -1 if there is
-        none.
+        if it is not before ``upper``, and the least and the largest tag of the entries. The end of the last key is -1 without
+        entries.
     """
     searching = True
     merges = np.int64(0)

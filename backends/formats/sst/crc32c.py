@@ -95,7 +95,7 @@ TABLES: Final = _tables()
 
 @kernel
 def _masked(value, data, at, end, tables):  # type: ignore[no-untyped-def]
-    """Return the masked checksum of some bytes, of which ``value`` is the checksum of those before ``at``."""
+    """Return the masked checksum of some bytes. ``value`` is the checksum of the bytes before ``at``."""
     if has_instruction():
         while at + 8 <= end:
             value = crc32c_of_word(value, load_i64(data, at))

@@ -200,12 +200,12 @@ def _of_traces(seen: Sequence[Sighting], scene: Scene) -> tuple[list[FailureCaus
     ends = any(not sighting.is_aside and sighting.kind not in CONSEQUENCES for sighting in seen)
     for sighting in seen:
         try:
-            shown = confirm(sighting, scene)
+            confirmed = confirm(sighting, scene)
         except Contradiction as contradiction:
             contradicted.append((sighting, str(contradiction)))
             continue
         is_aside = ends and sighting.is_aside
-        causes += [replace(cause, certainty=Certainty.POSSIBLE) for cause in shown] if is_aside else shown
+        causes += [replace(cause, certainty=Certainty.POSSIBLE) for cause in confirmed] if is_aside else confirmed
     if not any(cause.message for cause in causes):
         causes += [of_step(sighting, scene, Certainty.POSSIBLE, [text]) for sighting, text in contradicted]
     return causes, [text for _, text in contradicted]

@@ -78,7 +78,7 @@ RESTORE_RULES: Final = (
     ),
     rule(
         Kind.IN_FLIGHT,
-        r"Corrupt stream, found tag: |",
+        r"Corrupt stream, found tag: |",  # without methods, the message tells it
         "streaming.runtime.streamrecord.StreamElementSerializer",
         classes=r"Corrupt stream|EOFException|IndexOutOfBounds|UTFDataFormat",
         frames=r"(?:Spanning|Demultiplexing)\w*RecordDeserializer",

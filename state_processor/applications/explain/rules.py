@@ -175,7 +175,7 @@ def _by_message(trace: Trace, throwables: Sequence[Throwable], flink: str | None
     for throwable in reversed(throwables):
         text = f"{throwable.class_name}: {throwable.message}"
         for candidate in rules or (_OF_JOB_CODE if trace.is_of_job(throwable) else _CAUSES):
-            match = candidate.message.search(throwable.message) or candidate.message.search(_unbroken(throwable.message))
+            match = candidate.message.search(throwable.message) or candidate.message.search(_in_one_line(throwable.message))
             if match is None or not _is_in_release(candidate, flink):
                 continue
             if candidate.classes is not None and not candidate.classes.search(text):
@@ -187,7 +187,7 @@ def _by_message(trace: Trace, throwables: Sequence[Throwable], flink: str | None
     return None
 
 
-def _unbroken(message: str) -> str:
+def _in_one_line(message: str) -> str:
     """Return a message in one line: a terminal or a form may have broken it."""
     return re.sub(r"\s*\n\s*", " ", message)
 
