@@ -49,7 +49,7 @@ from state_processor.commands.terminal import (
     say as say,
     say_json as say_json,
 )
-from state_processor.display.axes import (
+from state_processor.display.histograms import (
     new_axes as new_axes,
     show_dates as show_dates,
 )
@@ -72,7 +72,7 @@ from state_processor.display.text_tables import (
     size_text as size_text,
     text_of as text_of,
 )
-from state_processor.display.time_histogram import (
+from state_processor.display.histograms import (
     FEWEST_BARS as FEWEST_BARS,
     TimeHistogram as TimeHistogram,
     count_times as count_times,

@@ -15,9 +15,17 @@ from state_processor.backends.analysis.entry_sizes import SIZE
 from state_processor.backends.formats.row_layout import TIMESTAMP
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.read.keyed_reader import DOMAIN
-from state_processor.display.axes import new_axes, pyplot, show_dates, show_whole_numbers
+from state_processor.display.histograms import (
+    FEWEST_BARS,
+    TimeHistogram,
+    count_times,
+    new_axes,
+    pyplot,
+    show_dates,
+    show_whole_numbers,
+    unit_of,
+)
 from state_processor.display.text_tables import size_text
-from state_processor.display.time_histogram import FEWEST_BARS, TimeHistogram, count_times, unit_of
 from state_processor.spark.task_errors import unwrap_spark_errors
 from state_processor.support.errors import NotFoundError
 from state_processor.types.identifier import OperatorIdentifier

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_processor.display.time_histogram import Bin, TimeHistogram, count_times
+from state_processor.display.histograms import Bin, TimeHistogram, count_times
 
 LAST = 253_402_300_799_999
 times = st.lists(st.integers(-(10**13), 10**13) | st.sampled_from([2**63 - 1, -(2**63), LAST, LAST + 1]), max_size=40)

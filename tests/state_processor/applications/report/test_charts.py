@@ -9,7 +9,7 @@ import pytest
 
 from state_processor.applications.report import charts
 from state_processor.applications.report.distribution import Distribution
-from state_processor.display.time_histogram import TimeHistogram
+from state_processor.display.histograms import TimeHistogram
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -26,7 +26,7 @@ from state_processor.applications.report.style import STYLE
 from state_processor.backends.analysis.entry_sizes import KeyedSizes
 from state_processor.backends.read.keyed_splits import KeyedSplit
 from state_processor.cli import BAD_INPUT, main
-from state_processor.display.time_histogram import TimeHistogram
+from state_processor.display.histograms import TimeHistogram
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.user_registrations import Registrations, register
 from tests.state_processor.samples import FIXTURES, ORDERS, ORDERS_PATH, WINDOWS_PATH, expected_state, expected_values

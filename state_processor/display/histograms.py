@@ -1,17 +1,22 @@
-"""Histograms of timestamps of any range in bounded memory."""
+"""Histograms of timestamps of any range in bounded memory, and axes of plots (``pip install 'state-processor[plots]'``)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from state_processor.backends.formats.row_shapes import instants
-from state_processor.support.late import pc
+from state_processor.support.late import pc, require
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 _MOST_BINS: Final = 4096
 _FINEST_MILLIS: Final = 1000
@@ -106,3 +111,33 @@ def count_times(batch: pa.RecordBatch, by: str | None, column: str, histograms: 
 def unit_of(milliseconds: int) -> tuple[str, int]:
     """Return the largest unit within a duration, and its length in milliseconds."""
     return next(((name, unit) for name, unit in _UNITS if milliseconds >= unit), _UNITS[-1])
+
+
+def show_dates(axes: Axes) -> None:
+    """Label days since 1970 as dates."""
+    from matplotlib import dates
+
+    untyped: Any = dates
+    locator = untyped.AutoDateLocator()
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(untyped.ConciseDateFormatter(locator))
+
+
+def show_whole_numbers(axes: Axes) -> None:
+    """Label only whole numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def new_axes(height: float = 4) -> Axes:
+    """Return the axes of a new figure of 9 inches, with a height in inches."""
+    _, axes = pyplot().subplots(figsize=(9, height), layout="constrained")
+    new: Axes = axes
+    return new
+
+
+def pyplot() -> Any:
+    """Return ``matplotlib.pyplot``."""
+    require("matplotlib", "plots", "plots")
+    return import_module("matplotlib.pyplot")
