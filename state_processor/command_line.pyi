@@ -53,7 +53,7 @@ from state_processor.display.histograms import (
     new_axes as new_axes,
     show_dates as show_dates,
 )
-from state_processor.display.html_tables import (
+from state_processor.display.showing import (
     html_table as html_table,
 )
 from state_processor.display.progress import (

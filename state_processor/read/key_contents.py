@@ -95,7 +95,7 @@ class KeyContents:
     def _repr_html_(self) -> str:
         from html import escape
 
-        from state_processor.display.html_tables import html_table
+        from state_processor.display.showing import html_table
 
         table = html_table(*self.rows(), longest=_LONGEST) if self else ""
         return f"<p>{escape(str(self).partition(chr(10))[0])}</p>{table}"

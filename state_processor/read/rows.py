@@ -141,7 +141,7 @@ class Rows(Iterator[pa.RecordBatch]):
     def _repr_html_(self) -> str:
         from html import escape
 
-        from state_processor.display.html_tables import html_table
+        from state_processor.display.showing import html_table
 
         table = self._beginning(html_table) or f"<p>{escape(self._columns())}</p>"
         return "\n".join([table, *(f"<p>{escape(note)}</p>" for note in self.notes)])

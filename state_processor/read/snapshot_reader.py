@@ -64,7 +64,7 @@ class SnapshotReader:
         return f"{type(self).__name__}({redacted(self.path)!r})\n{table}"
 
     def _repr_html_(self) -> str:
-        from state_processor.display.html_tables import html_table
+        from state_processor.display.showing import html_table
 
         rows = self._operators()
         columns = [name for name in _COLUMNS.values() if any(row[name] is not None for row in rows)]

@@ -25,7 +25,7 @@ from state_processor.applications.jobs.job_graph import FORWARD, GraphInput, Gra
 from state_processor.applications.jobs.opening import described, signature_of
 from state_processor.applications.jobs.signature import JobSignature, OperatorSignature
 from state_processor.backends.metadata.operator_id import HashedNode, graph_hashes
-from state_processor.display.html_tables import html_table
+from state_processor.display.showing import html_table
 from state_processor.display.text_tables import render_records
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions

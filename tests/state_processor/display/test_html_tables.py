@@ -6,7 +6,7 @@ import re
 from html.parser import HTMLParser
 
 import state_processor as sp
-from state_processor.display.html_tables import html_table
+from state_processor.display.showing import html_table
 from state_processor.write.plan.reports import MigrationReport, OperatorSummary, StateReport, WriteSummary
 from tests.state_processor.samples import ORDERS_PATH
 
