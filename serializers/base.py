@@ -23,8 +23,10 @@ from state_processor.support.errors import (
     StateProcessorError,
     UnknownSerializerError,
     UnsupportedFormatError,
+    is_foreign,
+    message_of,
+    qualified_name,
 )
-from state_processor.support.foreign_errors import is_foreign, message_of, qualified_name
 
 
 class TypeSerializer(Codec):

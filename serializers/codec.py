@@ -23,9 +23,9 @@ from state_processor.support.errors import (
     NotCompilableError,
     StateProcessorError,
     UnsupportedFormatError,
+    culprit_of,
     why_unwritable,
 )
-from state_processor.support.foreign_errors import culprit_of
 
 if TYPE_CHECKING:
     from state_processor.serializers.java.hashing import EncodedValues, Hashes

@@ -16,8 +16,7 @@ from state_processor.serializers.io import DataInput
 from state_processor.serializers.snapshot_versions import ADAPTER_VERSION, SNAPSHOT_VERSIONS
 from state_processor.serializers.user_registrations import SnapshotReader, current_registrations, install, register
 from state_processor.support.doors import registering
-from state_processor.support.errors import UnknownSerializerError
-from state_processor.support.foreign_errors import describe
+from state_processor.support.errors import UnknownSerializerError, describe
 from state_processor.support.plugin_table import PLUGINS
 
 if TYPE_CHECKING:

@@ -107,7 +107,7 @@ from state_processor.serializers.format_versions import (
     Release as Release,
     release_of as release_of,
 )
-from state_processor.support.foreign_errors import (
+from state_processor.support.errors import (
     foreign_errors as foreign_errors,
     noted_errors as noted_errors,
 )

@@ -23,8 +23,15 @@ import pyarrow as pa
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.encode.conversion_table import spark_name
-from state_processor.support.errors import ForeignCodeError, InvalidRowError, StateProcessorError, UnsupportedFormatError
-from state_processor.support.foreign_errors import is_foreign, message_of, qualified_name
+from state_processor.support.errors import (
+    ForeignCodeError,
+    InvalidRowError,
+    StateProcessorError,
+    UnsupportedFormatError,
+    is_foreign,
+    message_of,
+    qualified_name,
+)
 
 _LOG: Final = getLogger("state_processor")
 

@@ -34,8 +34,7 @@ from state_processor.backends.connectors.layouts.tables import LAYOUTS, Layouts,
 from state_processor.backends.connectors.sequence import SEQUENCE
 from state_processor.serializers.registry import entry_points
 from state_processor.serializers.user_registrations import current_registrations, install, register
-from state_processor.support.errors import OptionError
-from state_processor.support.foreign_errors import describe
+from state_processor.support.errors import OptionError, describe
 from state_processor.support.plugin_table import PLUGINS
 
 ENTRY_POINT_GROUP: Final = "state_processor.connectors"

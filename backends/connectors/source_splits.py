@@ -40,8 +40,8 @@ from state_processor.support.errors import (
     CorruptSnapshotError,
     NotFoundError,
     OptionError,
+    is_foreign,
 )
-from state_processor.support.foreign_errors import is_foreign
 
 
 def _reader(snapshot: Snapshot, operator: OperatorState, name: str) -> OperatorStateReader:

@@ -22,8 +22,7 @@ import pyarrow as pa
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage_advice import absent, in_short, incomplete, what_to_do
-from state_processor.support.errors import MissingFileError, OptionError, StateProcessorError, UnsupportedFormatError
-from state_processor.support.foreign_errors import describe
+from state_processor.support.errors import MissingFileError, OptionError, StateProcessorError, UnsupportedFormatError, describe
 from state_processor.support.locks import process_lock
 from state_processor.support.recycled_memory import allocate
 

@@ -39,8 +39,9 @@ from state_processor.support.errors import (
     NotCompilableError,
     StateProcessorError,
     UndecodableValueError,
+    culprit_of,
+    message_of,
 )
-from state_processor.support.foreign_errors import culprit_of, message_of
 
 KEY_COLUMN: Final = "key"
 KEY_GROUP_COLUMN: Final = "_key_group"

@@ -28,8 +28,7 @@ from state_processor.backends.metadata.discovery import SnapshotInfo
 from state_processor.backends.metadata.properties import CHECKPOINT
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.java.object_input import JavaInstance, read_java_object
-from state_processor.support.errors import CorruptSnapshotError, NotASnapshotError
-from state_processor.support.foreign_errors import foreign_errors
+from state_processor.support.errors import CorruptSnapshotError, NotASnapshotError, foreign_errors
 
 _CLOSE: Final = timedelta(minutes=10).total_seconds()
 """Times of copies are this close: they do not tell which checkpoint is newer."""

@@ -14,8 +14,7 @@ from state_processor.backends.files.recorded_paths import WITHOUT_SNAPSHOTS
 from state_processor.backends.files.storage import Entry, Storage
 from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
 from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE, CheckpointMetadata, metadata_content, read_metadata
-from state_processor.support.errors import CorruptSnapshotError, NotASnapshotError, StateProcessorError
-from state_processor.support.foreign_errors import foreign_errors
+from state_processor.support.errors import CorruptSnapshotError, NotASnapshotError, StateProcessorError, foreign_errors
 from state_processor.support.redaction import redacted_repr
 
 DEPTH: Final = 4

@@ -29,8 +29,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
 )
 from state_processor.backends.metadata.streams import StateStream, open_stream, reused_files, stream_identity
 from state_processor.support.doors import spelled
-from state_processor.support.errors import MissingFileError, NotASnapshotError, OptionError, StateProcessorError
-from state_processor.support.foreign_errors import foreign_errors
+from state_processor.support.errors import MissingFileError, NotASnapshotError, OptionError, StateProcessorError, foreign_errors
 from state_processor.support.redaction import redacted_repr
 
 if TYPE_CHECKING:

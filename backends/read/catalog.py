@@ -34,8 +34,7 @@ from state_processor.backends.state.state_headers import KEPT, Same
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.unread import UnreadSerializer
 from state_processor.serializers.kryo.classes import calls, log_undescribed, undescribed_classes
-from state_processor.support.errors import StateProcessorError, UnsupportedFormatError
-from state_processor.support.foreign_errors import foreign_errors
+from state_processor.support.errors import StateProcessorError, UnsupportedFormatError, foreign_errors
 
 _FLINK_NAMES: Final = {
     h.KEY_GROUPS: "KeyGroupsStateHandle",

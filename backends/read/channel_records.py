@@ -23,8 +23,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.runtime.stream_records import STREAM_ELEMENTS, StreamElementSerializer
-from state_processor.support.errors import CorruptSnapshotError, StateProcessorError
-from state_processor.support.foreign_errors import third_party_errors
+from state_processor.support.errors import CorruptSnapshotError, StateProcessorError, third_party_errors
 from state_processor.support.late import pc
 
 CONTINUED: Final = "continued"

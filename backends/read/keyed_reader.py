@@ -44,7 +44,7 @@ from state_processor.backends.state.python_states import blaming_declared_type
 from state_processor.backends.state.state_headers import DESCRIBED, Same
 from state_processor.serializers import paths
 from state_processor.serializers.runtime.namespaces import GlobalWindowSerializer, TimeWindowSerializer
-from state_processor.support.foreign_errors import third_party_errors
+from state_processor.support.errors import third_party_errors
 from state_processor.support.late import pc
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ from state_processor.backends.state.descriptions import (
 )
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.io import DataInput
-from state_processor.support.errors import CorruptSnapshotError
-from state_processor.support.foreign_errors import third_party_errors
+from state_processor.support.errors import CorruptSnapshotError, third_party_errors
 
 
 @dataclass(frozen=True, slots=True)

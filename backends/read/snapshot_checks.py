@@ -37,8 +37,7 @@ from state_processor.backends.read.stored_operator import StoredOperator, leaf_k
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.keys.hash_codes import hash_codes
-from state_processor.support.errors import StateProcessorError, UnsupportedFormatError
-from state_processor.support.foreign_errors import foreign_errors
+from state_processor.support.errors import StateProcessorError, UnsupportedFormatError, foreign_errors
 
 
 @dataclass

@@ -36,8 +36,10 @@ from state_processor.support.errors import (
     NotFoundError,
     StateProcessorError,
     UnsupportedFormatError,
+    foreign_classes,
+    foreign_errors,
+    third_party_errors,
 )
-from state_processor.support.foreign_errors import foreign_classes, foreign_errors, third_party_errors
 from state_processor.support.locks import cached_property
 
 

@@ -35,8 +35,15 @@ from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.user_registrations import Registrations, current_registrations
-from state_processor.support.errors import CorruptSnapshotError, ForeignCodeError, StateProcessorError, UnknownSerializerError
-from state_processor.support.foreign_errors import message_of, qualified_name, third_party_errors
+from state_processor.support.errors import (
+    CorruptSnapshotError,
+    ForeignCodeError,
+    StateProcessorError,
+    UnknownSerializerError,
+    message_of,
+    qualified_name,
+    third_party_errors,
+)
 
 KEYED_VERSION: Final = 6
 """Version of keyed headers; every Flink since 1.7 writes it."""

@@ -31,8 +31,7 @@ from state_processor.backends.files.storage import Entry, Storage, StoredFile
 from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE, read_metadata
 from state_processor.backends.write.writing_process import NO_PROCESS, identity_of, is_gone, this_process
 from state_processor.support.doors import spelled
-from state_processor.support.errors import MissingFileError, OptionError, StateProcessorError, WriteError
-from state_processor.support.foreign_errors import foreign_errors
+from state_processor.support.errors import MissingFileError, OptionError, StateProcessorError, WriteError, foreign_errors
 from state_processor.support.redaction import redacted, redacted_repr
 
 _TOKEN: Final = re.compile(r"[0-9A-Za-z]{4,64}")

@@ -12,8 +12,7 @@ from typing import Any
 from state_processor.serializers.kryo.reader import KryoReader
 from state_processor.serializers.kryo.user_classes import register_kryo_class
 from state_processor.serializers.kryo.writer import KryoWriter
-from state_processor.support.errors import InvalidRowError, OptionError, UnsupportedFormatError
-from state_processor.support.foreign_errors import foreign_errors
+from state_processor.support.errors import InvalidRowError, OptionError, UnsupportedFormatError, foreign_errors
 from state_processor.support.late import require
 
 

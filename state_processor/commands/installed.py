@@ -8,7 +8,7 @@ from typing import Any, Final
 from state_processor.commands.command import Command
 from state_processor.commands.terminal import complain
 from state_processor.serializers.registry import entry_points
-from state_processor.support.foreign_errors import describe
+from state_processor.support.errors import describe
 
 ENTRY_POINT_GROUP: Final = "state_processor.commands"
 

@@ -50,7 +50,7 @@ from state_processor.backends.connectors.layouts.codecs import Optional as Optio
 from state_processor.backends.connectors.registry import layouts, register_connectors, sinks, sources
 from state_processor.backends.connectors.source_splits import decoded, fitting, shown_splits
 from state_processor.serializers import DataInput, DataOutput
-from state_processor.support.foreign_errors import foreign_errors
+from state_processor.support.errors import foreign_errors
 
 __all__ = [
     "ASSIGNED",

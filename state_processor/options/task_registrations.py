@@ -16,8 +16,7 @@ from typing import Any, Final
 from state_processor.serializers.user_registrations import Registrations, begin_task, for_process, user_registrations
 from state_processor.support import doors
 from state_processor.support.doors import Door, current_door, spelled
-from state_processor.support.errors import OptionError
-from state_processor.support.foreign_errors import describe
+from state_processor.support.errors import OptionError, describe
 
 
 @dataclass(frozen=True)

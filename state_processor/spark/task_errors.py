@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException
 
 from state_processor import errors
 from state_processor.support.doors import Door, entered
-from state_processor.support.foreign_errors import describe
+from state_processor.support.errors import describe
 
 _LOG: Final = getLogger("state_processor")
 _RAISED: Final = re.compile(r"(?:^|: )state_processor(?:\.\w+)*\.(\w+): ", re.MULTILINE)

@@ -19,8 +19,8 @@ from state_processor.support.errors import (
     OptionError,
     StateProcessorError,
     UnsupportedFormatError,
+    message_of,
 )
-from state_processor.support.foreign_errors import message_of
 
 LAYOUTS: Final[Mapping[str, Versions]] = MappingProxyType({**java_values.LAYOUTS, **kafka.LAYOUTS})
 """Layouts of the sources and sinks of this room; others come with their connectors."""

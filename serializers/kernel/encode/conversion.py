@@ -29,8 +29,7 @@ from state_processor.serializers.kernel.encode.conversion_table import (
 from state_processor.serializers.kernel.encode.distinct_keys import check_distinct_values
 from state_processor.serializers.kernel.encode.program import EncodeProgram, PreparedColumn
 from state_processor.support.doors import Door, current_door
-from state_processor.support.errors import UNWRITABLE, InvalidRowError, StateProcessorError, why_unwritable
-from state_processor.support.foreign_errors import culprit_of, describe
+from state_processor.support.errors import UNWRITABLE, InvalidRowError, StateProcessorError, culprit_of, describe, why_unwritable
 from state_processor.support.late import pc
 
 OPTIONAL_FIELDS: Final = frozenset({"_class", "row_kind"})

@@ -25,7 +25,7 @@ from state_processor.serializers.runtime.cep import NFAStateSerializer
 from state_processor.serializers.runtime.wrapping import JavaSerializer
 from state_processor.serializers.table.rowdata import BinaryDataSerializer
 from state_processor.serializers.traversal import walk
-from state_processor.support.foreign_errors import is_foreign
+from state_processor.support.errors import is_foreign
 
 _COMBINED: Final = ("REDUCING", "AGGREGATING")
 _OF_FUNCTIONS: Final = ("_op_state", "LEFT_BUFFER", "RIGHT_BUFFER")

@@ -29,8 +29,7 @@ from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.python_state import PYTHON_PREFIX
 from state_processor.serializers.table.row_names import row_names
 from state_processor.support.doors import changing, spelled
-from state_processor.support.errors import InvalidRowError, NotFoundError, OptionError
-from state_processor.support.foreign_errors import third_party_errors
+from state_processor.support.errors import InvalidRowError, NotFoundError, OptionError, third_party_errors
 from state_processor.support.late import pc
 from state_processor.types.declared_types import DeclaredTypes, asking_for_types, java_types_by_path, split_declared_types
 from state_processor.types.python_types import PythonTypeArgument, asking_for_python_type, python_type_of

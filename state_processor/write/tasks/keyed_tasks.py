@@ -28,8 +28,7 @@ from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.backends.write.pending_updates import with_pending_parts
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.tombstones import EntryMerge, TombstoneEncoder
-from state_processor.support.errors import InvalidRowError
-from state_processor.support.foreign_errors import third_party_errors
+from state_processor.support.errors import InvalidRowError, third_party_errors
 from state_processor.support.late import pc
 from state_processor.write.rows.row_protocol import Replaced
 from state_processor.write.tasks.blob_index import fetch_blobs

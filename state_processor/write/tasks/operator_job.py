@@ -31,8 +31,7 @@ from state_processor.backends.write.state_migration import converted_broadcast
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.sql_times import depends_on_zone, in_time_zone
 from state_processor.serializers.kryo.nested_kryo import for_flink, java_types
-from state_processor.support.errors import InvalidRowError, UnsupportedFormatError
-from state_processor.support.foreign_errors import third_party_errors
+from state_processor.support.errors import InvalidRowError, UnsupportedFormatError, third_party_errors
 from state_processor.write.plan.draft import Deletion, StateRows
 from state_processor.write.plan.outcome import OperatorOutcome
 from state_processor.write.plan.reports import ADDED, REMOVED, REPLACED, UPDATED, OperatorSummary, StateChanges

@@ -25,8 +25,7 @@ from state_processor.backends.write.pending_updates import StoredElements, with_
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.collections import NOT_NULL
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.support.errors import InvalidRowError
-from state_processor.support.foreign_errors import third_party_errors
+from state_processor.support.errors import InvalidRowError, third_party_errors
 from state_processor.write.plan.draft import ElementEdits
 from state_processor.write.tasks.blob_index import SPILLED_BLOBS, fetch_blobs
 from state_processor.write.tasks.passes import BatchEncoder, Batches, WrittenFile

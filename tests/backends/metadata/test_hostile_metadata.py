@@ -20,7 +20,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
     write_metadata,
 )
 from state_processor.backends.read.stored_operator import find_operator, naming_state
-from state_processor.support.foreign_errors import foreign_errors
+from state_processor.support.errors import foreign_errors
 from tests.corpus import FIXTURES
 
 NATIVE = FIXTURES / "2.3.0" / "orders-rocksdb-native" / "savepoint"

@@ -19,8 +19,7 @@ from state_processor.serializers import (
     register_snapshot,
     registrations,
 )
-from state_processor.support.errors import StateProcessorError
-from state_processor.support.foreign_errors import third_party_errors
+from state_processor.support.errors import StateProcessorError, third_party_errors
 from tests.backends import state_files as files
 from tests.backends.state_files import LONG, STRING
 
