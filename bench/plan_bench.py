@@ -28,7 +28,7 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState, O
 from state_processor.backends.read.state_access import StatesToRead
 from state_processor.backends.read.stored_operator import find_operator
 from state_processor.backends.state.key_groups import range_of_subtask
-from state_processor.options.source import SourceOptions
+from state_processor.options.data_sources import SourceOptions
 from state_processor.read.scans import ProjectedReader, find_reader, open_operator, splits_of
 
 ROOT = Path(__file__).parent.parent

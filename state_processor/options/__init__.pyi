@@ -31,7 +31,7 @@ from state_processor.options.option import (
     check_given as check_given,
     values_of as values_of,
 )
-from state_processor.options.source import (
+from state_processor.options.data_sources import (
     READ_OPTIONS as READ_OPTIONS,
 )
 from state_processor.options.value_columns import (

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from state_processor.backends.read.option import Kind
 from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
+from state_processor.options.data_sources import READ_OPTIONS
 from state_processor.options.option import Option
-from state_processor.options.source import READ_OPTIONS
 from state_processor.options.values import FIELDS
 from state_processor.support.doors import flag_name
 from state_processor.support.errors import OptionError

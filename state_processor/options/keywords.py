@@ -20,18 +20,19 @@ from typing import Any, Final, TypeVar
 from state_processor.backends.read.option import NAMED, Kind
 from state_processor.options import groups
 from state_processor.options.access import SNAPSHOT_OPTIONS
-from state_processor.options.changes import CHANGES_FORMAT, CHANGES_OPTIONS
-from state_processor.options.option import Option, checked
-from state_processor.options.sink import WRITING_OPTIONS
-from state_processor.options.source import (
+from state_processor.options.data_sources import (
+    CHANGES_FORMAT,
+    CHANGES_OPTIONS,
     METADATA_FORMAT,
     METADATA_OPTIONS,
     READ_OPTIONS,
     READING_OPTIONS,
     SAVEPOINT_FORMAT,
     SOURCE_OPTIONS,
+    WRITING_OPTIONS,
+    hint,
 )
-from state_processor.options.text import hint
+from state_processor.options.option import Option, checked
 
 INFER_KRYO: Final = Option(
     "boolean",

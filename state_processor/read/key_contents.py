@@ -17,9 +17,9 @@ from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import stored_name
 from state_processor.display.text_tables import render_records, text_of
+from state_processor.options.data_sources import READ_OPTIONS
 from state_processor.options.keywords import EFFECTIVE_OPTIONS, check_arguments
 from state_processor.options.option import check_effects, check_time_to_live, values_of
-from state_processor.options.source import READ_OPTIONS
 from state_processor.serializers.kryo.classes import log_undescribed, undescribed_classes
 from state_processor.types.identifier import OperatorIdentifier
 

@@ -30,9 +30,9 @@ from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import check_known
 from state_processor.display.progress import progress
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.data_sources import SourceOptions
 from state_processor.options.keywords import EFFECTIVE_OPTIONS, check_arguments
 from state_processor.options.option import check_effects, check_time_to_live
-from state_processor.options.source import SourceOptions
 from state_processor.read.projection import Projection, overridden, selection
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import ColumnType

@@ -16,10 +16,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from pyspark.sql.types import StructField, StructType
 
 from state_processor.backends.read.catalog_schemas import SCHEMAS
+from state_processor.options.data_sources import METADATA_FORMAT, SAVEPOINT_FORMAT, SourceOptions, is_of_table
 from state_processor.options.keywords import READING, READING_METADATA, WRITING, documents
-from state_processor.options.source import METADATA_FORMAT, SAVEPOINT_FORMAT, SourceOptions
 from state_processor.options.task_registrations import TaskSerializers
-from state_processor.options.text import is_of_table
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.storage_settings import with_settings
 from state_processor.spark.task_errors import asked_by_spark
@@ -108,7 +107,7 @@ class FlinkSavepointDataSource(SnapshotDataSource):
     @asked_by_spark()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of keyed state of one operator."""
-        from state_processor.options.sink import SinkOptions
+        from state_processor.options.data_sources import SinkOptions
         from state_processor.spark.sink import SavepointSink
 
         options = SinkOptions.parse(self.options, self.allowed)

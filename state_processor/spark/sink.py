@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from state_processor.backends.write.entry_encoder import NAMESPACES, VALUE
 from state_processor.backends.write.staging import Staging
-from state_processor.options.sink import SinkOptions
+from state_processor.options.data_sources import SinkOptions
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.spark.schemas import arrow_schema_of

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pyarrow as pa
 
 import state_processor as sp
-from state_processor.options.sink import SinkOptions
+from state_processor.options.data_sources import SinkOptions
 from state_processor.spark.schemas import spark_schema
 from state_processor.spark.sink import SavepointSink
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values

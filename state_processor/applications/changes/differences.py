@@ -28,10 +28,10 @@ from state_processor.backends.state.python_states import check_known, shown_name
 from state_processor.display.progress import progress
 from state_processor.display.text_tables import json_text
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.data_sources import READ_OPTIONS
 from state_processor.options.groups import CountSnapshotOptions, DiffOptions, DiffSnapshotOptions
 from state_processor.options.keywords import check_arguments, takes_options
 from state_processor.options.option import values_of
-from state_processor.options.source import READ_OPTIONS
 from state_processor.read.rows import Rows
 from state_processor.read.sizes import SizeReport
 from state_processor.support.errors import NotFoundError, OptionError, UnsupportedFormatError

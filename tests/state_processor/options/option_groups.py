@@ -15,9 +15,9 @@ from typing import Final
 from state_processor.backends.read import read_options
 from state_processor.backends.read.option import Kind
 from state_processor.options.access import SNAPSHOT_OPTIONS
+from state_processor.options.data_sources import READ_OPTIONS
 from state_processor.options.keywords import INFER_KRYO, SCRATCH
 from state_processor.options.option import Option
-from state_processor.options.source import READ_OPTIONS
 
 MODULE: Final = Path(__file__).parents[3] / "state_processor" / "options" / "groups.py"
 

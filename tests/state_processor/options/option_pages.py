@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from state_processor.backends.read.option import Kind
 from state_processor.options.access import SNAPSHOT_OPTIONS
-from state_processor.options.changes import STREAM_OPTIONS
+from state_processor.options.data_sources import READ_OPTIONS, STREAM_OPTIONS
 from state_processor.options.keywords import (
     EFFECTIVE_OPTIONS,
     INFER_KRYO,
@@ -20,7 +20,6 @@ from state_processor.options.keywords import (
     WRITING,
 )
 from state_processor.options.option import Option
-from state_processor.options.source import READ_OPTIONS
 
 INTRODUCTION = """\
 # Options

@@ -10,8 +10,7 @@ import pytest
 import state_processor as sp
 from state_processor import cli
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.sink import SinkOptions
-from state_processor.options.source import METADATA_FORMAT, SourceOptions
+from state_processor.options.data_sources import METADATA_FORMAT, SinkOptions, SourceOptions
 from tests.state_processor.samples import ORDERS_PATH
 
 

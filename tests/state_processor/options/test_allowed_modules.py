@@ -4,8 +4,7 @@ import pytest
 
 from state_processor.errors import OptionError
 from state_processor.options.allowed_modules import allowed_modules, check_allowed
-from state_processor.options.sink import SinkOptions
-from state_processor.options.source import SourceOptions
+from state_processor.options.data_sources import SinkOptions, SourceOptions
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from state_processor import cli
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.option import ROWS, Kind
 from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
+from state_processor.options.data_sources import READ_OPTIONS, READING_OPTIONS, format_options
 from state_processor.options.groups import (
     CountOptions,
     DiffOptions,
@@ -26,8 +27,6 @@ from state_processor.options.groups import (
 )
 from state_processor.options.keywords import EFFECTIVE_OPTIONS, KEYWORD_OPTIONS, PUSHDOWN, check_arguments
 from state_processor.options.option import Option
-from state_processor.options.source import READ_OPTIONS, READING_OPTIONS
-from state_processor.options.text import format_options
 from state_processor.reader import SavepointReader
 from state_processor.spark.datasource import FlinkSavepointDataSource
 from state_processor.support.doors import Door, entered, read_with, registering, spelled, text_name

@@ -9,12 +9,10 @@ import pytest
 
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.errors import OptionError
+from state_processor.options.data_sources import READ_OPTIONS, READING_OPTIONS, SinkOptions, SourceOptions, format_options
 from state_processor.options.keywords import check_arguments
 from state_processor.options.option import values_of
-from state_processor.options.sink import SinkOptions
-from state_processor.options.source import READ_OPTIONS, READING_OPTIONS, SourceOptions
 from state_processor.options.task_registrations import import_serializers
-from state_processor.options.text import format_options
 
 PATH = {"path": "/savepoints/1"}
 

@@ -17,6 +17,7 @@ from state_processor.backends.read.option import of_options
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.cli import command_parser
 from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
+from state_processor.options.data_sources import READ_OPTIONS
 from state_processor.options.groups import (
     AccessOptions,
     ChangedSavepointOptions,
@@ -39,7 +40,6 @@ from state_processor.options.groups import (
 )
 from state_processor.options.keywords import KEYWORD_OPTIONS, TEXT_OPTIONS
 from state_processor.options.option import Option
-from state_processor.options.source import READ_OPTIONS
 from state_processor.read.snapshot_reader import SnapshotReader
 from state_processor.reader import SavepointReader
 from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource

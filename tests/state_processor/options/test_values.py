@@ -6,8 +6,8 @@ from typing import Any, Final
 import pytest
 
 from state_processor.errors import OptionError
+from state_processor.options.data_sources import parse_options
 from state_processor.options.keywords import KEYWORD_OPTIONS, READING, TEXT_OPTIONS, check_arguments
-from state_processor.options.text import parse_options
 from tests.state_processor.options.option_samples import SAMPLES
 
 SAME: Final = [(name, value, text) for name, sample in SAMPLES.items() for value, text in sample.alike]

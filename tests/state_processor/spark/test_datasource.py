@@ -29,7 +29,7 @@ from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read import stored_operator
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import StoredOperator, find_operator
-from state_processor.options.source import SourceOptions
+from state_processor.options.data_sources import SourceOptions
 from state_processor.read.scans import known_states, open_operator
 from state_processor.spark.datasource import (
     FlinkSavepointDataSource,

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import state_processor as sp
-from state_processor.options.source import SourceOptions
+from state_processor.options.data_sources import SourceOptions
 from tests.state_processor.samples import ORDERS_PATH
 
 pytestmark = pytest.mark.spark
