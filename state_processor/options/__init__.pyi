@@ -34,7 +34,7 @@ from state_processor.options.option import (
 from state_processor.options.data_sources import (
     READ_OPTIONS as READ_OPTIONS,
 )
-from state_processor.options.value_columns import (
+from state_processor.options.user_tables import (
     check_values as check_values,
 )
 from state_processor.options.values import (

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from state_processor.options.given_tables import as_table
+from state_processor.options.user_tables import as_table
 from state_processor.spark.schemas import spark_schema, typed_schema_of, with_types_of
 from state_processor.spark.task_errors import unwrap_spark_errors
 from state_processor.spark.worker_package import send_package

@@ -8,8 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from state_processor.options.given_tables import as_table, open_stream, with_plain_columns
-from state_processor.options.value_columns import columns_of_dictionaries
+from state_processor.options.user_tables import as_table, columns_of_dictionaries, open_stream, with_plain_columns
 from state_processor.read.read_types import with_metadata_of
 from state_processor.support.errors import InvalidRowError, OptionError
 from state_processor.support.late import pc

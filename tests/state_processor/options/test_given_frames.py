@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from state_processor.options.given_tables import as_table
+from state_processor.options.user_tables import as_table
 from state_processor.support.errors import OptionError
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from state_processor.options.given_tables import as_key_table, as_table, open_stream
+from state_processor.options.user_tables import as_key_table, as_table, open_stream
 from state_processor.support.errors import OptionError
 
 TEXT = pa.array(["a", "b", "a", None])

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from state_processor.options.value_columns import check_values, column_of_values, columns_of_dictionaries
+from state_processor.options.user_tables import check_values, column_of_values, columns_of_dictionaries
 from state_processor.support.errors import OptionError
 
 DAY = datetime(2024, 1, 1)
