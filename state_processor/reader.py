@@ -27,7 +27,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.data_sources import READING_OPTIONS, format_options
 from state_processor.options.groups import AccessOptions, KeyedStateOptions, OperatorStateOptions, TimerOptions
 from state_processor.options.keywords import takes_options
-from state_processor.options.task_registrations import TaskSerializers
+from state_processor.options.user_serializers import TaskSerializers
 from state_processor.read.read_types import typed_schema
 from state_processor.read.scans import ProjectedReader, StateRequest, splits_of, takes_keys
 from state_processor.read.sizes import SizeReport, SizesBy

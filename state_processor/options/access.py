@@ -9,10 +9,9 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from state_processor.backends.read.option import DIFFERENCES, OPENED, ROWS, VALUES, Kind, option
-from state_processor.options.allowed_modules import ALLOWED_CONF
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.option import checked, options_of
-from state_processor.options.task_registrations import import_serializers
+from state_processor.options.user_serializers import ALLOWED_CONF, import_serializers
 from state_processor.support.doors import spelled
 from state_processor.support.errors import OptionError
 from state_processor.support.redaction import redacted_repr

@@ -17,8 +17,8 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.state.python_states import PythonType
 from state_processor.display.text_tables import printable
 from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
-from state_processor.options.allowed_modules import check_allowed
 from state_processor.options.option import UID, UID_HASH, Option, check_given, options_of, values_of
+from state_processor.options.user_serializers import check_allowed
 from state_processor.support.doors import Door, entered, spelled
 from state_processor.support.errors import OptionError
 from state_processor.support.redaction import redacted_repr

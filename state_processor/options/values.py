@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from state_processor.backends.state.python_states import PythonType, Unpickled
-from state_processor.options.allowed_modules import is_module_name
+from state_processor.options.user_serializers import is_module_name
 from state_processor.options.user_tables import as_key_table, rows_of
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.evolution.portable_type import PortableType

@@ -18,8 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
-from state_processor.options.allowed_modules import ALLOWED_CONF, allowed_modules
-from state_processor.options.task_registrations import TaskSerializers
+from state_processor.options.user_serializers import ALLOWED_CONF, TaskSerializers, allowed_modules
 from state_processor.spark.datasource import FlinkSavepointMetadataDataSource
 from state_processor.spark.storage_settings import settings_of_spark
 from state_processor.spark.task_errors import raise_errors_of_tasks

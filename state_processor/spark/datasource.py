@@ -18,7 +18,7 @@ from pyspark.sql.types import StructField, StructType
 from state_processor.backends.read.catalog_schemas import SCHEMAS
 from state_processor.options.data_sources import METADATA_FORMAT, SAVEPOINT_FORMAT, SourceOptions, is_of_table
 from state_processor.options.keywords import READING, READING_METADATA, WRITING, documents
-from state_processor.options.task_registrations import TaskSerializers
+from state_processor.options.user_serializers import TaskSerializers
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.storage_settings import with_settings
 from state_processor.spark.task_errors import asked_by_spark

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.stored_operator import snapshot_for_tasks
-from state_processor.options.task_registrations import TaskSerializers
+from state_processor.options.user_serializers import TaskSerializers
 from state_processor.spark.task_errors import raise_errors_of_tasks, without_traceback
 from state_processor.spark.task_sizes import grouped
 from state_processor.spark.worker_package import send_package

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from state_processor.options.task_registrations import TaskSerializers
+from state_processor.options.user_serializers import TaskSerializers
 from state_processor.read.sizes import SizePart, SizeReport
 from state_processor.spark.engine import SparkEngine
 from state_processor.spark.schemas import spark_schema

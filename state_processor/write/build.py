@@ -26,7 +26,7 @@ from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.writing_process import exit_on_sigterm
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.keywords import SCRATCH
-from state_processor.options.task_registrations import TaskSerializers, import_serializers
+from state_processor.options.user_serializers import TaskSerializers, import_serializers
 from state_processor.options.values import BOOLEAN, COUNT
 from state_processor.support.doors import Door, code_or_text, entered, spelled
 from state_processor.support.errors import MissingFileError, NotFoundError, OptionError, StateMigrationError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from state_processor.options.task_registrations import import_serializers
+from state_processor.options.user_serializers import import_serializers
 from state_processor.serializers import (
     CompositeTypeSerializerSnapshot,
     SimpleTypeSerializerSnapshot,

@@ -29,7 +29,7 @@ from state_processor.applications.changes.row_shape import difference, row_shape
 from state_processor.backends.read.schema_text import schema_text
 from state_processor.options.data_sources import CHANGES_FORMAT, EARLIEST, LATEST, SNAPSHOT, ChangesOptions
 from state_processor.options.keywords import READING_CHANGES, documents
-from state_processor.options.task_registrations import TaskSerializers
+from state_processor.options.user_serializers import TaskSerializers
 from state_processor.read.projection import Projection
 from state_processor.spark.datasource import SnapshotDataSource
 from state_processor.spark.schemas import arrow_schema_of, spark_schema

@@ -19,7 +19,7 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
 from state_processor.options.data_sources import READ_OPTIONS
 from state_processor.options.option import Option
-from state_processor.options.task_registrations import import_serializers
+from state_processor.options.user_serializers import import_serializers
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.registry import ENTRY_POINT_GROUP, entry_points
 from state_processor.serializers.user_registrations import user_registrations

@@ -11,7 +11,7 @@ from state_processor.applications.changes.differences import DifferencesReader, 
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DiffSnapshotOptions
 from state_processor.options.keywords import takes_options
-from state_processor.options.task_registrations import TaskSerializers
+from state_processor.options.user_serializers import TaskSerializers
 from state_processor.spark.planned_read import planned_read
 from state_processor.spark.schemas import spark_schema
 from state_processor.spark.storage_settings import with_settings_of_spark

@@ -15,7 +15,7 @@ from state_processor.backends.write.state_migration import (
     migrate_keyed,
     migrate_operator_state,
 )
-from state_processor.options.task_registrations import TaskSerializers
+from state_processor.options.user_serializers import TaskSerializers
 from state_processor.serializers.base import TypeSerializer
 from state_processor.support.errors import NotFoundError, OptionError, StateProcessorError
 from state_processor.types.identifier import OperatorIdentifier

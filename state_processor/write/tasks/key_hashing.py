@@ -18,7 +18,7 @@ from state_processor.backends.read.stored_operator import snapshot_for_tasks
 from state_processor.backends.state.descriptions import key_of
 from state_processor.backends.state.hash_inference import HashRule, Misfit, UserHash, learn_hash_rule, misfits, rules_left
 from state_processor.backends.write.entry_encoder import KEY
-from state_processor.options.task_registrations import TaskSerializers
+from state_processor.options.user_serializers import TaskSerializers
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.keys.hash_codes import has_known_hash, hash_codes

@@ -22,7 +22,7 @@ from state_processor.backends.write.state_migration import (
     migrate_keyed,
     migrate_operator_state,
 )
-from state_processor.options.task_registrations import TaskSerializers
+from state_processor.options.user_serializers import TaskSerializers
 from state_processor.serializers.evolution.migrated_values import Found, Observations
 from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.support.errors import StateProcessorError

@@ -20,7 +20,7 @@ from state_processor.backends.state.descriptions import (
 from state_processor.backends.state.hash_inference import HashRule, LearnedHash, UserHash
 from state_processor.backends.state.python_states import PythonType, with_python_type
 from state_processor.backends.write.entry_encoder import KeyHash
-from state_processor.options.task_registrations import TaskSerializers
+from state_processor.options.user_serializers import TaskSerializers
 from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.sql_times import in_time_zone

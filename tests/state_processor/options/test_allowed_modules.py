@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from state_processor.errors import OptionError
-from state_processor.options.allowed_modules import allowed_modules, check_allowed
 from state_processor.options.data_sources import SinkOptions, SourceOptions
+from state_processor.options.user_serializers import allowed_modules, check_allowed
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from state_processor.errors import OptionError
 from state_processor.options.data_sources import READ_OPTIONS, READING_OPTIONS, SinkOptions, SourceOptions, format_options
 from state_processor.options.keywords import check_arguments
 from state_processor.options.option import values_of
-from state_processor.options.task_registrations import import_serializers
+from state_processor.options.user_serializers import import_serializers
 
 PATH = {"path": "/savepoints/1"}
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
-from state_processor.options.task_registrations import TaskSerializers
+from state_processor.options.user_serializers import TaskSerializers
 from state_processor.serializers import (
     read_serializer_snapshot,
     register_kryo_class,

@@ -15,8 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSource
 
 import state_processor as sp
-from state_processor.options.allowed_modules import ALLOWED_CONF
-from state_processor.options.task_registrations import TaskSerializers
+from state_processor.options.user_serializers import ALLOWED_CONF, TaskSerializers
 from state_processor.serializers import register_kryo_class, registrations
 from state_processor.spark.data_source_registration import _register, _variant, format_of_read
 from state_processor.spark.datasource import FlinkSavepointDataSource

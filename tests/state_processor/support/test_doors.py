@@ -29,7 +29,7 @@ ROOT: Final = Path(__file__).parents[3]
 IN_CODE_ONLY: Final = {
     "serializers/table/python_state.py": "pickles are loaded by code only",
     "state_processor/types/declared_types.py": "a value that is not a mapping comes from code only",
-    "state_processor/options/allowed_modules.py": "advice to the owner of the session",
+    "state_processor/options/user_serializers.py": "advice to the owner of the session",
     "state_processor/reader.py": "methods of SavepointReader",
     "state_processor/spark/data_source_registration.py": "advice to the owner of the session",
     "state_processor/write/plan/draft.py": "methods of SavepointWriter",

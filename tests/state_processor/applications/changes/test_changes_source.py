@@ -21,7 +21,7 @@ from state_processor.applications.changes.changes_source import (
 )
 from state_processor.backends.metadata import discovery
 from state_processor.backends.metadata.snapshot_metadata import read_metadata
-from state_processor.options.task_registrations import TaskSerializers
+from state_processor.options.user_serializers import TaskSerializers
 from state_processor.serializers import register_kryo_class, registrations
 from tests.state_processor.written_checkpoints import JOB, UID, remove, rows, take, take_regional
 
