@@ -136,7 +136,7 @@ from state_processor.serializers.kernel.decode.loop import (
 from state_processor.serializers.paths import (
     join as join,
 )
-from state_processor.types.python_types import (
+from state_processor.types.declared_types import (
     PythonTypeArgument as PythonTypeArgument,
 )
 from state_processor.write.operator_state_changes import (

@@ -43,9 +43,9 @@ from state_processor.options.flags import flag_values
 from state_processor.options.keywords import KEYWORD_OPTIONS
 from state_processor.read.read_types import read_type
 from state_processor.support.errors import InvalidRowError, MissingFileError, NotFoundError, OptionError
+from state_processor.types.declared_types import parse_type
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.state_specs import ListState, MapState, StateSpec, ValueState
-from state_processor.types.type_parser import parse_type
 from state_processor.write.arrow_writer import SavepointWriter
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM

@@ -249,7 +249,7 @@ def _as_reason() -> Iterator[None]:
 
 
 def _check_python_type(type_: Any) -> PythonType:
-    from state_processor.types.python_types import python_type_of  # as above
+    from state_processor.types.declared_types import python_type_of  # as above
 
     with _as_reason():
         return python_type_of(type_)
@@ -262,14 +262,14 @@ def _check_python_types(types: Any) -> tuple[tuple[str, PythonType], ...]:
 
 
 def _decode_python_type(text: str) -> PythonType:
-    from state_processor.types.python_types import of_json  # as above
+    from state_processor.types.declared_types import of_json  # as above
 
     with _as_reason():
         return of_json(parse_json(text) if text.lstrip().startswith("{") else text)
 
 
 def _decode_python_types(text: str) -> dict[str, PythonType]:
-    from state_processor.types.python_types import of_json  # as above
+    from state_processor.types.declared_types import of_json  # as above
 
     types = parse_json(text)
     if not isinstance(types, dict):
@@ -279,7 +279,7 @@ def _decode_python_types(text: str) -> dict[str, PythonType]:
 
 
 def _encode_python_type(type_: PythonType) -> str:
-    from state_processor.types.python_types import to_json  # as above
+    from state_processor.types.declared_types import to_json  # as above
 
     return json.dumps(to_json(type_))
 
@@ -289,7 +289,7 @@ def _encode_python_types(types: Iterable[tuple[str, PythonType]]) -> str:
 
 
 def _check_unpickled(types: Any) -> Unpickled:
-    from state_processor.types.python_types import unpickled_of  # as above
+    from state_processor.types.declared_types import unpickled_of  # as above
 
     return unpickled_of(types)
 

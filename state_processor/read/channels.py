@@ -18,8 +18,8 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions, Nanos
 from state_processor.support.doors import spelled
 from state_processor.support.errors import OptionError
+from state_processor.types.declared_types import parse_type
 from state_processor.types.identifier import OperatorIdentifier
-from state_processor.types.type_parser import parse_type
 
 Path: TypeAlias = str | PathLike[str]
 

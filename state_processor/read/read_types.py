@@ -180,7 +180,7 @@ def _merged(first: StateDescription, second: StateDescription) -> StateDescripti
 
 def _of_job(state: StateDescription, type_: PythonType) -> StateDescription:
     """Return a state of PyFlink with the types that the job declares."""
-    from state_processor.types.python_types import spec_of  # few states belong to PyFlink
+    from state_processor.types.declared_types import spec_of  # few states belong to PyFlink
 
     type_ = of_map(type_)
     if type_.map_key is not None and isinstance(state, BroadcastDescription):

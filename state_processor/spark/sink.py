@@ -27,10 +27,8 @@ from state_processor.serializers.core.collections import ListSerializer, MapSeri
 from state_processor.spark.schemas import arrow_schema_of
 from state_processor.spark.task_errors import asked_by_spark
 from state_processor.support.errors import InvalidRowError, OptionError
-from state_processor.types.python_types import spec_of
+from state_processor.types.declared_types import parse_type, spec_of, type_of_column
 from state_processor.types.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
-from state_processor.types.type_of_column import type_of_column
-from state_processor.types.type_parser import parse_type
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM, OperatorDraft
 from state_processor.write.plan.keyed_changes import add_keyed_states, update_keyed_state

@@ -18,9 +18,8 @@ from state_processor.read.scans import StateRequest
 from state_processor.read.snapshot_reader import SnapshotReader
 from state_processor.serializers.base import TypeSerializer
 from state_processor.support.errors import StateMigrationError
-from state_processor.types.declared_types import DeclaredTypes
+from state_processor.types.declared_types import DeclaredTypes, PythonTypeArgument
 from state_processor.types.durations import duration_ms, instant_ms
-from state_processor.types.python_types import PythonTypeArgument
 from state_processor.types.state_specs import StateSpec, whole_type, with_type
 from state_processor.write.build import SavepointBuild, Uid
 from state_processor.write.migration.migration_decisions import TypesOfStates

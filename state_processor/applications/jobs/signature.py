@@ -19,7 +19,7 @@ from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializ
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.traversal import walk
 from state_processor.support.errors import OptionError
-from state_processor.types.type_parser import parse_type
+from state_processor.types.declared_types import parse_type
 
 VERSION: Final = 1
 """The version of the format of signature files."""

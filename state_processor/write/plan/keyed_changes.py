@@ -31,8 +31,15 @@ from state_processor.serializers.table.row_names import row_names
 from state_processor.support.doors import changing, spelled
 from state_processor.support.errors import InvalidRowError, NotFoundError, OptionError, third_party_errors
 from state_processor.support.late import pc
-from state_processor.types.declared_types import DeclaredTypes, asking_for_types, java_types_by_path, split_declared_types
-from state_processor.types.python_types import PythonTypeArgument, asking_for_python_type, python_type_of
+from state_processor.types.declared_types import (
+    DeclaredTypes,
+    PythonTypeArgument,
+    asking_for_python_type,
+    asking_for_types,
+    java_types_by_path,
+    python_type_of,
+    split_declared_types,
+)
 from state_processor.types.state_specs import StateSpec, as_spec, timer_queue
 from state_processor.write.plan.draft import Deletion, OperatorDraft, StateRows
 from state_processor.write.rows.row_columns import (

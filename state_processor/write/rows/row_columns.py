@@ -28,8 +28,8 @@ from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializ
 from state_processor.serializers.runtime.undescribed import BYTES_FIELD
 from state_processor.support.doors import spelled
 from state_processor.support.errors import InvalidRowError, OptionError, UnsupportedFormatError, third_party_errors
+from state_processor.types.declared_types import type_of_column
 from state_processor.types.state_specs import StateSpec, ValueState, spec_of
-from state_processor.types.type_of_column import type_of_column
 from state_processor.write.rows.row_operations import collect_lists
 from state_processor.write.rows.row_protocol import TIMESTAMP_MS, ColumnNames, Operation, OperatorRows, Replaced, Rows
 

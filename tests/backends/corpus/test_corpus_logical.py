@@ -24,8 +24,8 @@ from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import key_group
 from state_processor.backends.state.python_states import PythonType
 from state_processor.serializers.io import DataInput
+from state_processor.types.declared_types import python_type_of
 from state_processor.types.flink_types import Types
-from state_processor.types.python_types import python_type_of
 from state_processor.types.state_specs import ListState
 from tests import corpus
 

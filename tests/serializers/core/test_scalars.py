@@ -19,9 +19,8 @@ from state_processor.serializers.keys.hash_codes import hash_codes
 from state_processor.serializers.kryo.user_classes import java_type_of
 from state_processor.serializers.table.python_state import python_coder
 from state_processor.support.errors import UnsupportedFormatError
+from state_processor.types.declared_types import parse_type, type_of_column
 from state_processor.types.flink_types import Types
-from state_processor.types.type_of_column import type_of_column
-from state_processor.types.type_parser import parse_type
 from tests.serializers.harness import check_codec, decode_with_kernel
 from tests.serializers.scalar_samples import SAMPLES
 

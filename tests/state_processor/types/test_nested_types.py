@@ -10,7 +10,7 @@ from state_processor import Types
 from state_processor.serializers import TypeSerializer, read_serializer_snapshot
 from state_processor.serializers.traversal import MOST_LEVELS
 from state_processor.support.errors import OptionError
-from state_processor.types.type_parser import parse_type
+from state_processor.types.declared_types import parse_type
 
 WRAPPERS: dict[str, Callable[[TypeSerializer], TypeSerializer]] = {
     "LIST": Types.LIST,

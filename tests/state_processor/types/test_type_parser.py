@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
-from state_processor.types.type_of_column import type_of_column
-from state_processor.types.type_parser import parse_type
+from state_processor.types.declared_types import parse_type, type_of_column
 
 
 @pytest.mark.parametrize(
