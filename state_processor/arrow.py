@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack
 
 import pyarrow as pa
 
-from state_processor.arrow_reader import SavepointReader
 from state_processor.backends.metadata.discovery import DEPTH
 from state_processor.backends.read.raw_state import RAW_KEYED
 from state_processor.backends.read.state_access import TIMER_KIND
@@ -34,6 +33,7 @@ from state_processor.options.option import check_given
 from state_processor.read.read_types import rows_of
 from state_processor.read.rows import Rows
 from state_processor.read.scans import ArrowSchema, StateRequest
+from state_processor.read.snapshot_reader import SavepointReader
 from state_processor.support.doors import Door, entered, spelled
 from state_processor.types.identifier import OperatorIdentifier
 

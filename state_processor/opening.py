@@ -57,7 +57,7 @@ def open(
     >>> reader.states()  # doctest: +SKIP
     """
     if spark is None:
-        from state_processor.arrow_reader import SavepointReader
+        from state_processor.read.snapshot_reader import SavepointReader
 
         return SavepointReader.read(path, **options)
     with requirement("spark", "sp.open with a session and other uses of Spark", "pyspark", "py4j"):

@@ -7,7 +7,6 @@ import sys
 from itertools import chain
 from typing import Final
 
-from state_processor.arrow_reader import SavepointReader
 from state_processor.backends.read.option import ROWS
 from state_processor.commands.command import SNAPSHOT, UID, argument, command, flags, switch
 from state_processor.commands.new_files import STANDARD_OUTPUT, UnclosedFile, check_new, new_file
@@ -18,6 +17,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_values
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.option import check_given
+from state_processor.read.snapshot_reader import SavepointReader
 from state_processor.support.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier
 
