@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from state_processor.read.channels import read_channel_records, read_channel_state
     from state_processor.read.key_contents import KeyContents
     from state_processor.read.sizes import SizesBy
-    from state_processor.write.arrow_writer import SavepointWriter
+    from state_processor.write.savepoint_writer import SavepointWriter
 
 __all__ = [
     "Rows",
@@ -67,7 +67,7 @@ __all__ = [
 
 
 _HOMES: Final = {
-    "SavepointWriter": "state_processor.write.arrow_writer",
+    "SavepointWriter": "state_processor.write.savepoint_writer",
     "diff": "state_processor.applications.changes.differences",
     "diff_summary": "state_processor.applications.changes.differences",
     "read_channel_records": "state_processor.read.channels",

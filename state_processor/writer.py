@@ -20,7 +20,7 @@ from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import lost_sessions
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM
-from state_processor.write.savepoint_methods import SavepointMethods
+from state_processor.write.savepoint_writer import SavepointMethods
 
 
 class SessionEngine(SparkEngine):

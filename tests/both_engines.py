@@ -35,9 +35,9 @@ from state_processor.options.flags import flag_values
 from state_processor.read.read_types import with_metadata_of
 from state_processor.support.doors import Door, entered
 from state_processor.types import durations
-from state_processor.write.arrow_writer import SavepointWriter as ArrowWriter
 from state_processor.write.build import SavepointBuild
 from state_processor.write.rows.arrow_rows import ArrowRows
+from state_processor.write.savepoint_writer import SavepointWriter as ArrowWriter
 from state_processor.write.tasks import operator_job
 from state_processor.write.tasks.local_engine import LocalEngine
 from tests.snapshot_content import content, unordered_content

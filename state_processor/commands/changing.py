@@ -46,9 +46,9 @@ from state_processor.support.errors import InvalidRowError, MissingFileError, No
 from state_processor.types.declared_types import parse_type
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.types.state_specs import ListState, MapState, StateSpec, ValueState
-from state_processor.write.arrow_writer import SavepointWriter
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM
+from state_processor.write.savepoint_writer import SavepointWriter
 
 STANDARD_INPUT: Final = STANDARD_OUTPUT
 

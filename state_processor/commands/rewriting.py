@@ -32,9 +32,9 @@ from state_processor.options.keywords import SCRATCH
 from state_processor.serializers.json_text import parse_json
 from state_processor.support.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier, read_mapping
-from state_processor.write.arrow_writer import SavepointWriter
 from state_processor.write.build import SavepointBuild
 from state_processor.write.plan.reports import WriteSummary
+from state_processor.write.savepoint_writer import SavepointWriter
 from state_processor.write.tasks.local_engine import LocalEngine
 
 _ALL: Final = "*"

@@ -21,8 +21,8 @@ from state_processor.display.showing import NAMES, filled
 from state_processor.options.flags import flag_values
 from state_processor.support.errors import NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier
-from state_processor.write.arrow_writer import SavepointWriter
 from state_processor.write.build import SavepointBuild
+from state_processor.write.savepoint_writer import SavepointWriter
 
 Row = Mapping[str, Any]
 

@@ -20,9 +20,9 @@ from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import SavepointBuild
 from state_processor.write.plan import keyed_changes
 from state_processor.write.plan.reports import QueryMigrationReport
-from state_processor.write.query_writing import GivenPlan, QueryWriter
 from state_processor.write.rows.row_columns import naming
 from state_processor.write.rows.row_protocol import GivenRows, Rows
+from state_processor.write.savepoint_writer import GivenPlan, QueryWriter
 from state_processor.write.tasks.passes import WriterEngine
 
 

@@ -17,7 +17,7 @@ import state_processor as sp
 from state_processor import Types, serializers, testing
 from state_processor.options.keywords import takes_options
 from state_processor.read.rows import Rows
-from state_processor.write.arrow_writer import SavepointWriter
+from state_processor.write.savepoint_writer import SavepointWriter
 from tests.state_processor.samples import ORDERS_PATH, WINDOWS_PATH
 from tests.state_processor.written_checkpoints import take
 

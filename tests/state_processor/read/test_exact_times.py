@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import state_processor as sp
 from state_processor.cli import main
-from state_processor.write.arrow_writer import SavepointWriter
+from state_processor.write.savepoint_writer import SavepointWriter
 
 T = sp.Types
 WHOLE, FINE, FINER = "2024-01-01T00:00:00", "2024-01-01T00:00:00.000000001", "2024-01-01T00:00:00.000000002"

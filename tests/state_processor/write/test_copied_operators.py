@@ -16,7 +16,7 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorSubtaskState, read_metadata, write_metadata
 from state_processor.cli import main
 from state_processor.support.errors import StateProcessorError
-from state_processor.write.arrow_writer import SavepointWriter
+from state_processor.write.savepoint_writer import SavepointWriter
 from tests.state_processor.samples import FIXTURES, ORDERS_PATH
 from tests.unknown_serializers import POJO, with_unknown_class
 

@@ -1,21 +1,62 @@
-"""Methods of writers for operator state, and for queries of Flink SQL by their compiled plans."""
+"""Writers of a savepoint: their methods for operator state and queries of Flink SQL, with Spark and without, and the writer without
+Spark, under Flink's names. State of queries is written by an application, which is imported when a query is written."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Self
+from collections.abc import Collection, Mapping
+from importlib import import_module
+from os import PathLike
+from typing import Any, Final, Protocol, Self, Unpack
 
 from state_processor.backends.state.descriptions import OPERATOR_LIST, UNION_LIST
 from state_processor.backends.write.entry_encoder import VALUE
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.groups import ChangedSavepointOptions, NewSavepointOptions
+from state_processor.options.keywords import takes_options
 from state_processor.serializers.base import TypeSerializer
 from state_processor.support.errors import OptionError
-from state_processor.write.build import Uid
+from state_processor.write.build import DEFAULT_VERSION, SavepointBuild, Uid
 from state_processor.write.operator_state_changes import add_broadcast_state, add_list_state, set_sink_state, set_source_splits
+from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM
 from state_processor.write.plan.reports import QueryMigrationReport
-from state_processor.write.query_writing import GivenPlan, query_writer
 from state_processor.write.rows.row_columns import NAMES
 from state_processor.write.rows.row_protocol import GivenRows
 from state_processor.write.state_writer import StateWriter
+from state_processor.write.tasks.local_engine import LocalEngine
+from state_processor.write.tasks.passes import WriterEngine
+
+GivenPlan = str | PathLike[str] | Mapping[str, Any]
+"""The file of a plan, its text, or the JSON."""
+
+_PROVIDER: Final = "state_processor.applications.flink_sql.query_writer"
+"""The module that writes state of queries: its ``FlinkSqlWriter`` is a :class:`QueryWriter`."""
+
+
+class QueryWriter(Protocol):
+    """Starts and migrates queries in a new savepoint; see the methods of :class:`~state_processor.SavepointWriter`."""
+
+    def bootstrap(
+        self,
+        plan: GivenPlan,
+        operator: str,
+        rows: GivenRows | None,
+        left: GivenRows | None,
+        right: GivenRows | None,
+        parallelism: int | None,
+    ) -> None:
+        """Write the state that an operator of a query has after some rows."""
+
+    def migrate(self, old_plan: GivenPlan, new_plan: GivenPlan, drop: Collection[str]) -> QueryMigrationReport:
+        """Rewrite the state of a query for another query."""
+
+    def check_migration(self, old_plan: GivenPlan, new_plan: GivenPlan, drop: Collection[str]) -> QueryMigrationReport:
+        """Preview a migration, and change nothing."""
+
+
+def query_writer(build: SavepointBuild, engine: WriterEngine) -> QueryWriter:
+    """Return what writes state of queries to a new savepoint."""
+    writer: QueryWriter = import_module(_PROVIDER).FlinkSqlWriter(build, engine)
+    return writer
 
 
 class SavepointMethods(StateWriter):
@@ -255,3 +296,63 @@ class SavepointMethods(StateWriter):
         if self._query_migration is None:
             raise OptionError("no query was migrated; call migrate_query first")
         return self._query_migration
+
+
+class SavepointWriter(SavepointMethods):
+    """Writer of a savepoint without Spark (Flink: ``SavepointWriter``); made by :meth:`new` or :meth:`from_existing`.
+
+    It has the methods of :class:`state_processor.SavepointWriter`, with the same checks, messages and results.
+
+    Rows are objects with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (tables and readers of pyarrow, data frames of Polars
+    and pandas, results of DuckDB, rows of :func:`state_processor.arrow.read_state`), or lists of dictionaries.
+
+    The tasks run in threads of this process. Readers and results of DuckDB are read batch by batch when the savepoint is written.
+    Until all rows are encoded, encoded entries are stored in files in the directory of the new savepoint if it is local, or else
+    in scratch space. Memory does not grow with the number of rows, except of rows with an element of a list each
+    (``list_index``), timers, broadcast state, and rows that later rows replace.
+    """
+
+    def __init__(self, build: SavepointBuild) -> None:
+        super().__init__(build, LocalEngine(build.scratch, build.access.threads))
+        build.takes_arrow = True
+
+    @classmethod
+    @takes_options
+    def new(
+        cls,
+        max_parallelism: int = DEFAULT_MAX_PARALLELISM,
+        flink_version: str = DEFAULT_VERSION,
+        **options: Unpack[NewSavepointOptions],
+    ) -> SavepointWriter:
+        """Start a savepoint without a source savepoint (Flink: ``newSavepoint``).
+
+        Parameters
+        ----------
+        max_parallelism, flink_version, **options
+            As for :meth:`state_processor.SavepointWriter.new`.
+        """
+        access = SnapshotAccess.among(options)
+        return cls(SavepointBuild.new(max_parallelism, flink_version, access, options.get("scratch")))
+
+    @classmethod
+    @takes_options
+    def from_existing(
+        cls,
+        path: str | PathLike[str],
+        flink_version: str | None = None,
+        **options: Unpack[ChangedSavepointOptions],
+    ) -> SavepointWriter:
+        """Start a savepoint as a copy of a savepoint or checkpoint (Flink: ``fromExistingSavepoint``).
+
+        Parameters
+        ----------
+        path, flink_version, **options
+            As for :meth:`state_processor.SavepointWriter.from_existing`.
+
+        Raises
+        ------
+        NotASnapshotError, CorruptSnapshotError
+            If the snapshot does not exist, or its ``_metadata`` is damaged.
+        """
+        access = SnapshotAccess.among(options)
+        return cls(SavepointBuild.from_existing(path, flink_version, access, options.get("scratch")))
