@@ -31,13 +31,13 @@ from state_processor.options.values import BOOLEAN, COUNT
 from state_processor.support.doors import Door, code_or_text, entered, spelled
 from state_processor.support.errors import MissingFileError, NotFoundError, OptionError, StateMigrationError
 from state_processor.types.identifier import OperatorIdentifier
-from state_processor.write.migration.migration_decisions import TypesOfStates, decide_migrations, types_by_path
 from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM, OperatorChanges, OperatorDraft, OperatorMigration
 from state_processor.write.plan.outcome import OperatorOutcome, WriteSettings, check_format, outcome_of
 from state_processor.write.plan.reports import MigrationReport, OperatorSummary, WriteSummary
 from state_processor.write.plan.restorability import RegisteredStates, refusal, return_reports
 from state_processor.write.plan.source_operator import SourceOperator, replaced_source
 from state_processor.write.rows.row_columns import naming
+from state_processor.write.tasks.migration import TypesOfStates, decide_migrations, types_by_path
 from state_processor.write.tasks.operator_job import (
     changed_files,
     copy_unchanged,

@@ -22,12 +22,12 @@ from state_processor.types.declared_types import DeclaredTypes, PythonTypeArgume
 from state_processor.types.durations import duration_ms, instant_ms
 from state_processor.types.state_specs import StateSpec, whole_type, with_type
 from state_processor.write.build import SavepointBuild, Uid
-from state_processor.write.migration.migration_decisions import TypesOfStates
 from state_processor.write.plan import keyed_changes
 from state_processor.write.plan.draft import OperatorDraft
 from state_processor.write.plan.reports import MigrationReport, WriteSummary
 from state_processor.write.rows.row_columns import METADATA, NAMES, KeyedRows
 from state_processor.write.rows.row_protocol import GivenRows, Rows
+from state_processor.write.tasks.migration import TypesOfStates
 from state_processor.write.tasks.passes import WriterEngine
 
 

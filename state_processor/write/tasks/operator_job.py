@@ -45,7 +45,7 @@ from state_processor.write.tasks.keyed_tasks import (
     StateColumns,
     WriteKeyedState,
 )
-from state_processor.write.tasks.migration_tasks import MigrateElements, MigrateEntries, portable
+from state_processor.write.tasks.migration import MigrateElements, MigrateEntries, portable
 from state_processor.write.tasks.operator_state_tasks import (
     BroadcastBytes,
     EncodeElements,

@@ -34,7 +34,7 @@ IN_CODE_ONLY: Final = {
     "state_processor/spark/data_source_registration.py": "advice to the owner of the session",
     "state_processor/write/plan/draft.py": "methods of SavepointWriter",
     "state_processor/write/plan/keyed_changes.py": "methods of SavepointWriter",
-    "state_processor/write/migration/migration_decisions.py": "migrations are made by code only",
+    "state_processor/write/tasks/migration.py": "migrations are made by code only",
     "state_processor/applications/flink_sql/query_migration.py": "a value that is not a list comes from code only",
 }
 """Modules whose messages Python code alone can cause, and why."""

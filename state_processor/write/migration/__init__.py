@@ -1,1 +1,0 @@
-"""Migration of state: ``migration_decisions`` for Flink 2.x."""
