@@ -28,9 +28,8 @@ from state_processor.spark.task_errors import unwrap_spark_errors
 from state_processor.spark.worker_package import send_package
 from state_processor.support.errors import OptionError
 from state_processor.support.locks import cached_property
-from state_processor.write.rows.arrow_keys import check_comparable
 from state_processor.write.rows.row_columns import named_later, spelled_alike
-from state_processor.write.rows.row_protocol import ColumnNames, GivenRows, Operation
+from state_processor.write.rows.row_protocol import ColumnNames, GivenRows, Operation, check_comparable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -59,8 +59,7 @@ from state_processor.write.plan.reports import (
     QueryMigrationReport,
     StateReport,
 )
-from state_processor.write.rows.arrow_keys import key_numbers
-from state_processor.write.rows.row_protocol import Rows
+from state_processor.write.rows.row_protocol import Rows, key_numbers
 
 OPTIONS: Final = DecodeOptions(nanos="string", row_kind=True)
 """How rows are read: so that nothing of them is lost."""

@@ -19,10 +19,8 @@ from state_processor.serializers.kernel.encode.conversion_table import EXACT, co
 from state_processor.serializers.table.logical_types import escape
 from state_processor.support.errors import InvalidRowError
 from state_processor.support.late import pc
-from state_processor.write.rows.arrow_keys import Numbers, key_numbers
 from state_processor.write.rows.row_columns import checked_schema, refuse_others, require
-from state_processor.write.rows.row_operations import one_chunk
-from state_processor.write.rows.row_protocol import Rows
+from state_processor.write.rows.row_protocol import Numbers, Rows, key_numbers, one_chunk
 
 OWN: Final = "__own_{}"
 """Names that columns of the query do not have; ``key`` or ``value`` are names that they may have."""

@@ -53,8 +53,7 @@ from state_processor.write.rows.row_columns import (
     refuse_others,
     require,
 )
-from state_processor.write.rows.row_operations import explode_map, timers
-from state_processor.write.rows.row_protocol import TIMESTAMP_MS, ColumnNames, Rows
+from state_processor.write.rows.row_protocol import TIMESTAMP_MS, ColumnNames, Rows, explode_map, timers
 
 if TYPE_CHECKING:
     from state_processor.serializers.java.types import JavaType

@@ -12,9 +12,8 @@ from state_processor.options.user_tables import as_table, columns_of_dictionarie
 from state_processor.read.read_types import with_metadata_of
 from state_processor.support.errors import InvalidRowError, OptionError
 from state_processor.support.late import pc
-from state_processor.write.rows.arrow_keys import check_comparable, shared_key_numbers
 from state_processor.write.rows.row_columns import later_message, named_later
-from state_processor.write.rows.row_protocol import ColumnNames, Operation
+from state_processor.write.rows.row_protocol import ColumnNames, Operation, check_comparable, shared_key_numbers
 
 _BATCH_ROWS: Final = 1 << 19
 

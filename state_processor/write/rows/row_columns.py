@@ -30,8 +30,15 @@ from state_processor.support.doors import spelled
 from state_processor.support.errors import InvalidRowError, OptionError, UnsupportedFormatError, third_party_errors
 from state_processor.types.declared_types import type_of_column
 from state_processor.types.state_specs import StateSpec, ValueState, spec_of
-from state_processor.write.rows.row_operations import collect_lists
-from state_processor.write.rows.row_protocol import TIMESTAMP_MS, ColumnNames, Operation, OperatorRows, Replaced, Rows
+from state_processor.write.rows.row_protocol import (
+    TIMESTAMP_MS,
+    ColumnNames,
+    Operation,
+    OperatorRows,
+    Replaced,
+    Rows,
+    collect_lists,
+)
 
 _ELEMENTS: Final = {LIST: (LIST_INDEX, LIST_VALUE), MAP: (MAP_KEY, MAP_VALUE)}
 """The columns of rows with an element each, by kind of state."""

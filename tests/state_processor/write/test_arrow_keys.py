@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.support.errors import InvalidRowError
-from state_processor.write.rows.arrow_keys import check_comparable, key_numbers, shared_key_numbers
 from state_processor.write.rows.arrow_rows import ArrowRows
+from state_processor.write.rows.row_protocol import check_comparable, key_numbers, shared_key_numbers
 
 ROW = pa.struct([("x", pa.int64()), ("y", pa.float64())])
 POINT = pa.struct([("x", pa.int64()), ("y", pa.list_(pa.string()))])
