@@ -24,11 +24,13 @@ from state_processor.spark.task_sizes import expected_bytes, few_partitions, gro
 from state_processor.spark.versions import REPARTITIONS_BY_ID
 from state_processor.spark.worker_package import send_package
 from state_processor.support.redaction import redacted
-from state_processor.write.tasks.blob_index import BLOB_INDEXES, SPILLED_BLOBS, BlobIndex, blob_indexes
 from state_processor.write.tasks.local_engine import EncodedRows, LocalEngine
 from state_processor.write.tasks.passes import (
+    BLOB_INDEXES,
+    SPILLED_BLOBS,
     TASK_RESULTS,
     Batches,
+    BlobIndex,
     EncodeParts,
     EncodeTables,
     FirstPass,
@@ -40,6 +42,7 @@ from state_processor.write.tasks.passes import (
     TableEncoding,
     Task,
     Written,
+    blob_indexes,
     results_by_number,
 )
 

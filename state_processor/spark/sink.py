@@ -42,9 +42,8 @@ from state_processor.write.rows.row_columns import (
     spelled_alike,
 )
 from state_processor.write.rows.row_protocol import Rows
-from state_processor.write.tasks.blob_index import BlobIndex, blob_indexes
 from state_processor.write.tasks.local_engine import EncodedRows, LocalEngine
-from state_processor.write.tasks.passes import FirstPass
+from state_processor.write.tasks.passes import BlobIndex, FirstPass, blob_indexes
 
 _VALUE_KINDS: Final[dict[str, Callable[..., StateSpec]]] = {
     "VALUE": ValueState,

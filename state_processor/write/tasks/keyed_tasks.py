@@ -31,8 +31,7 @@ from state_processor.backends.write.tombstones import EntryMerge, TombstoneEncod
 from state_processor.support.errors import InvalidRowError, third_party_errors
 from state_processor.support.late import pc
 from state_processor.write.rows.row_protocol import Replaced
-from state_processor.write.tasks.blob_index import fetch_blobs
-from state_processor.write.tasks.passes import BatchEncoder, Batches, WrittenFile
+from state_processor.write.tasks.passes import BatchEncoder, Batches, WrittenFile, fetch_blobs
 from state_processor.write.tasks.targets import KeyedTarget
 
 QUEUE_COLUMNS: Final = (SERVICE, DOMAIN)

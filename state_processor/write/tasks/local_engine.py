@@ -28,8 +28,8 @@ from state_processor.support.doors import spelled
 from state_processor.support.errors import OptionError
 from state_processor.support.locks import process_lock
 from state_processor.write.rows.arrow_rows import ArrowRows
-from state_processor.write.tasks.blob_index import BlobIndex, blob_indexes
 from state_processor.write.tasks.passes import (
+    BlobIndex,
     EncodeParts,
     FirstPass,
     RowsPass,
@@ -39,6 +39,7 @@ from state_processor.write.tasks.passes import (
     StateFiles,
     Task,
     Written,
+    blob_indexes,
     merge_batches,
     results_by_number,
 )

@@ -27,8 +27,7 @@ from state_processor.serializers.core.collections import NOT_NULL
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.support.errors import InvalidRowError, third_party_errors
 from state_processor.write.plan.draft import ElementEdits
-from state_processor.write.tasks.blob_index import SPILLED_BLOBS, fetch_blobs
-from state_processor.write.tasks.passes import BatchEncoder, Batches, WrittenFile
+from state_processor.write.tasks.passes import SPILLED_BLOBS, BatchEncoder, Batches, WrittenFile, fetch_blobs
 from state_processor.write.tasks.targets import OperatorTarget
 
 _LENGTH: Final = np.dtype("<i8")

@@ -22,10 +22,10 @@ from state_processor.backends.write.keyed_writer import KeyedStateWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.spark.task_errors import translated
 from state_processor.write.tasks import local_engine
-from state_processor.write.tasks.blob_index import SPILLED_BLOBS, blob_indexes, split_by_subtask
 from state_processor.write.tasks.keyed_tasks import EncodeRows, StateColumns, WriteKeyedState
 from state_processor.write.tasks.local_engine import EncodedRows, LocalEngine
 from state_processor.write.tasks.passes import (
+    SPILLED_BLOBS,
     Batches,
     EncodeTables,
     FirstPass,
@@ -33,7 +33,9 @@ from state_processor.write.tasks.passes import (
     StateFiles,
     TableEncoding,
     WrittenFile,
+    blob_indexes,
     merge_batches,
+    split_by_subtask,
 )
 from state_processor.write.tasks.targets import KeyedTarget, header_bytes
 
