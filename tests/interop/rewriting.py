@@ -44,7 +44,7 @@ from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.io import DataInput
-from state_processor.write.tasks.targets import header_bytes
+from state_processor.write.tasks.state_tasks import header_bytes
 from tests.backends.operator_files import OperatorColumnsWriter, SubtaskHandles, new_operator
 from tests.backends.write.blob_files import write_blobs
 

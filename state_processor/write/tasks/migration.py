@@ -34,9 +34,8 @@ from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.plan.draft import OperatorDraft, OperatorMigration
 from state_processor.write.plan.reports import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED, StateReport
 from state_processor.write.plan.source_operator import SourceOperator
-from state_processor.write.tasks.keyed_tasks import PassThroughEntries
-from state_processor.write.tasks.operator_state_tasks import PassThroughElements
 from state_processor.write.tasks.passes import Engine
+from state_processor.write.tasks.state_tasks import PassThroughElements, PassThroughEntries
 
 PortableTypes = Mapping[str, Mapping[str, PortableType]]
 """New types by state and path, in a form that can be pickled."""

@@ -38,22 +38,21 @@ from state_processor.write.plan.reports import ADDED, REMOVED, REPLACED, UPDATED
 from state_processor.write.plan.source_operator import SourceOperator
 from state_processor.write.rows.row_protocol import OperatorRows
 from state_processor.write.tasks.key_hashing import key_hashing
-from state_processor.write.tasks.keyed_tasks import (
+from state_processor.write.tasks.migration import MigrateElements, MigrateEntries, portable
+from state_processor.write.tasks.passes import Engine, PartsPass, RowsPass, StateFiles, Written, WrittenFile
+from state_processor.write.tasks.state_tasks import (
     QUEUE_COLUMNS,
+    BroadcastBytes,
+    EncodeElements,
     EncodeRows,
+    KeyedTarget,
+    OperatorTarget,
+    PassThroughElements,
     PassThroughEntries,
     StateColumns,
     WriteKeyedState,
-)
-from state_processor.write.tasks.migration import MigrateElements, MigrateEntries, portable
-from state_processor.write.tasks.operator_state_tasks import (
-    BroadcastBytes,
-    EncodeElements,
-    PassThroughElements,
     WriteOperatorState,
 )
-from state_processor.write.tasks.passes import Engine, PartsPass, RowsPass, StateFiles, Written, WrittenFile
-from state_processor.write.tasks.targets import KeyedTarget, OperatorTarget
 
 
 def keyed_state_files(outcome: OperatorOutcome, engine: Engine) -> StateFiles | None:

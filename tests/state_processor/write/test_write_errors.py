@@ -16,9 +16,8 @@ from state_processor.backends.state.state_registration import keyed_header, regi
 from state_processor.backends.write.staging import Staging
 from state_processor.spark.dataframe_rows import SparkRows
 from state_processor.spark.engine import SparkEngine
-from state_processor.write.tasks.keyed_tasks import EncodeRows, StateColumns, WriteKeyedState
 from state_processor.write.tasks.passes import RowsPass, StateFiles
-from state_processor.write.tasks.targets import KeyedTarget, header_bytes
+from state_processor.write.tasks.state_tasks import EncodeRows, KeyedTarget, StateColumns, WriteKeyedState, header_bytes
 from tests.state_processor.samples import ORDERS_PATH
 
 if TYPE_CHECKING:

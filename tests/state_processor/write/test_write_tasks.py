@@ -22,7 +22,6 @@ from state_processor.backends.write.keyed_writer import KeyedStateWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.spark.task_errors import translated
 from state_processor.write.tasks import local_engine
-from state_processor.write.tasks.keyed_tasks import EncodeRows, StateColumns, WriteKeyedState
 from state_processor.write.tasks.local_engine import EncodedRows, LocalEngine
 from state_processor.write.tasks.passes import (
     SPILLED_BLOBS,
@@ -37,7 +36,7 @@ from state_processor.write.tasks.passes import (
     merge_batches,
     split_by_subtask,
 )
-from state_processor.write.tasks.targets import KeyedTarget, header_bytes
+from state_processor.write.tasks.state_tasks import EncodeRows, KeyedTarget, StateColumns, WriteKeyedState, header_bytes
 
 COLUMNS = {"key": "key", "value": "value"}
 
