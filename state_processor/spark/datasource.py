@@ -19,10 +19,10 @@ from state_processor.backends.read.catalog_schemas import SCHEMAS
 from state_processor.options.data_sources import METADATA_FORMAT, SAVEPOINT_FORMAT, SourceOptions, is_of_table
 from state_processor.options.keywords import READING, READING_METADATA, WRITING, documents
 from state_processor.options.user_serializers import TaskSerializers
+from state_processor.spark.planned_read import grouped
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.storage_settings import with_settings
 from state_processor.spark.task_errors import asked_by_spark
-from state_processor.spark.task_sizes import grouped
 from state_processor.spark.versions import HAS_FILTERS, filter_keys
 from state_processor.support.errors import OptionError
 from state_processor.support.locks import cached_property

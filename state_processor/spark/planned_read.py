@@ -1,4 +1,4 @@
-"""DataFrames of state whose read the driver has planned.
+"""Tasks of Spark: how much one takes, and DataFrames of state whose read the driver has planned.
 
 Spark plans a read of a data source in Python processes of its own, two for each read, which import this package first. A read
 that the driver has planned needs them only for its tasks.
@@ -7,9 +7,11 @@ that the driver has planned needs them only for its tasks.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from math import inf
+from operator import attrgetter
+from typing import Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +21,6 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.stored_operator import snapshot_for_tasks
 from state_processor.options.user_serializers import TaskSerializers
 from state_processor.spark.task_errors import raise_errors_of_tasks, without_traceback
-from state_processor.spark.task_sizes import grouped
 from state_processor.spark.worker_package import send_package
 
 
@@ -95,3 +96,49 @@ def _in_tasks(spark: Any, values: Sequence[bytes]) -> DataFrame:
     rows = spark.sparkContext._jsc.parallelize(list(values), max(1, len(values)))
     encoder = spark._jvm.org.apache.spark.sql.Encoders.BINARY()
     return DataFrame(spark._jsparkSession.createDataset(rows.rdd(), encoder).toDF(), spark)
+
+
+_SPLIT_BYTES: Final = 96 << 20
+_SMALLEST_GROUP: Final = 4 << 20
+_OPEN_BYTES: Final = 256 << 10
+_WAYS: Final = 32
+
+_Part = TypeVar("_Part")
+
+
+def grouped(
+    parts: Sequence[_Part], split_bytes: int | None = None, size: Callable[[_Part], Any] = attrgetter("size")
+) -> list[list[_Part]]:
+    """Return parts in groups of similar size, so that many small ones do not become as many tasks.
+
+    A group has up to ``split_bytes``, but no more than a 32nd of all, for work to spread. Opening a part counts as reading a
+    quarter of a megabyte.
+    """
+    sizes = [size(part) + _OPEN_BYTES for part in parts]
+    target = min(split_bytes or _SPLIT_BYTES, max(_SMALLEST_GROUP, sum(sizes) // _WAYS))
+    groups: list[list[_Part]] = []
+    filled = target
+    for part, bytes_ in zip(parts, sizes, strict=True):
+        if filled + bytes_ > target:
+            groups.append([])
+            filled = 0
+        groups[-1].append(part)
+        filled += bytes_
+    return groups
+
+
+def few_partitions(rows: DataFrame) -> DataFrame:
+    """Return rows of many small tables in fewer partitions, if Spark expects little of them; at least one for each core.
+
+    Spark runs a task for each partition of a union, and sends it the plans of all tables.
+    """
+    if expected_bytes(rows) > _SPLIT_BYTES:
+        return rows
+    return rows.coalesce(rows.sparkSession.sparkContext.defaultParallelism)
+
+
+def expected_bytes(rows: DataFrame) -> float:
+    """Return the size of rows that Spark expects; infinite with Spark Connect, which does not tell."""
+    if not hasattr(rows, "_jdf"):
+        return inf
+    return float(str(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))

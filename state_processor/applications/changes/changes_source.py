@@ -32,9 +32,9 @@ from state_processor.options.keywords import READING_CHANGES, documents
 from state_processor.options.user_serializers import TaskSerializers
 from state_processor.read.projection import Projection
 from state_processor.spark.datasource import SnapshotDataSource
+from state_processor.spark.planned_read import grouped
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.task_errors import asked_by_spark
-from state_processor.spark.task_sizes import grouped
 from state_processor.spark.versions import LIMITS_BATCHES
 from state_processor.support.errors import MissingFileError, NotFoundError, OptionError
 from state_processor.support.locks import cached_property

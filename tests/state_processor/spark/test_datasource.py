@@ -38,7 +38,7 @@ from state_processor.spark.datasource import (
     SavepointStateReader,
     StatePartition,
 )
-from state_processor.spark.task_sizes import grouped
+from state_processor.spark.planned_read import grouped
 from tests.state_processor.samples import (
     ORDERS,
     ORDERS_PATH,
