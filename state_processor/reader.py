@@ -45,8 +45,8 @@ from state_processor.spark.schemas import (
     with_derived_times,
     with_types_of,
 )
+from state_processor.spark.sessions import with_settings_of_spark
 from state_processor.spark.sizes import size_report
-from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import unwrap_spark_errors
 from state_processor.support.doors import current_door, read_with
 from state_processor.support.errors import NotFoundError, OptionError

@@ -16,7 +16,7 @@ from state_processor.read.scans import StateRequest
 from state_processor.reader import SavepointReader
 from state_processor.spark.dataframe_rows import SparkRows, rows_of
 from state_processor.spark.engine import SparkEngine
-from state_processor.spark.storage_settings import with_settings_of_spark
+from state_processor.spark.sessions import with_settings_of_spark
 from state_processor.spark.task_errors import lost_sessions
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
 from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM

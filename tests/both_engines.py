@@ -177,8 +177,8 @@ def _pair_data_source() -> None:
 def _repeat_data_source(sink: Any, path: str, refused: Exception | None) -> None:
     """Write the rows of a ``DataFrameWriter`` with the same options without Spark, and compare."""
     from state_processor.spark.data_source_registration import _SESSIONS
+    from state_processor.spark.sessions import with_settings_of_spark
     from state_processor.spark.sink import savepoint_build
-    from state_processor.spark.storage_settings import with_settings_of_spark
 
     spark, frame = sink._spark, sink._df
     given = dict(spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(sink._jwrite.extraOptions().originalMap()))

@@ -20,10 +20,9 @@ from pyspark.sql.datasource import DataSource
 
 from state_processor.options.user_serializers import ALLOWED_CONF, TaskSerializers, allowed_modules
 from state_processor.spark.datasource import FlinkSavepointMetadataDataSource
-from state_processor.spark.storage_settings import settings_of_spark
+from state_processor.spark.sessions import send_package, settings_of_spark
 from state_processor.spark.task_errors import raise_errors_of_tasks
 from state_processor.spark.versions import start_configuration
-from state_processor.spark.worker_package import send_package
 from state_processor.support.errors import OptionError
 from state_processor.support.locks import process_lock
 

@@ -24,8 +24,8 @@ from pyspark.sql.types import (
 
 from state_processor.options.user_tables import as_table
 from state_processor.spark.schemas import spark_schema, typed_schema_of, with_types_of
+from state_processor.spark.sessions import send_package
 from state_processor.spark.task_errors import unwrap_spark_errors
-from state_processor.spark.worker_package import send_package
 from state_processor.support.errors import OptionError
 from state_processor.support.locks import cached_property
 from state_processor.write.rows.row_columns import named_later, spelled_alike

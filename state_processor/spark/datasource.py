@@ -21,7 +21,7 @@ from state_processor.options.keywords import READING, READING_METADATA, WRITING,
 from state_processor.options.user_serializers import TaskSerializers
 from state_processor.spark.planned_read import grouped
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
-from state_processor.spark.storage_settings import with_settings
+from state_processor.spark.sessions import with_settings
 from state_processor.spark.task_errors import asked_by_spark
 from state_processor.spark.versions import HAS_FILTERS, filter_keys
 from state_processor.support.errors import OptionError

@@ -20,9 +20,9 @@ from state_processor.backends.write.staging import Staging
 from state_processor.spark.dataframe_rows import SparkRows, quoted, rows_of
 from state_processor.spark.planned_read import expected_bytes, few_partitions, grouped
 from state_processor.spark.schemas import spark_schema
+from state_processor.spark.sessions import send_package
 from state_processor.spark.task_errors import failures_of_tasks
 from state_processor.spark.versions import REPARTITIONS_BY_ID
-from state_processor.spark.worker_package import send_package
 from state_processor.support.redaction import redacted
 from state_processor.write.tasks.local_engine import EncodedRows, LocalEngine
 from state_processor.write.tasks.passes import (

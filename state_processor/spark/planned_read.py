@@ -20,8 +20,8 @@ from pyspark.sql.types import StructType
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.stored_operator import snapshot_for_tasks
 from state_processor.options.user_serializers import TaskSerializers
+from state_processor.spark.sessions import send_package
 from state_processor.spark.task_errors import raise_errors_of_tasks, without_traceback
-from state_processor.spark.worker_package import send_package
 
 
 class PartReader(Protocol):

@@ -14,7 +14,7 @@ from state_processor.options.keywords import takes_options
 from state_processor.options.user_serializers import TaskSerializers
 from state_processor.spark.planned_read import planned_read
 from state_processor.spark.schemas import spark_schema
-from state_processor.spark.storage_settings import with_settings_of_spark
+from state_processor.spark.sessions import with_settings_of_spark
 from state_processor.types.identifier import OperatorIdentifier
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 import state_processor as sp
 from state_processor import cli
 from state_processor.options.access import SnapshotAccess
-from state_processor.spark.storage_settings import settings_of_spark
+from state_processor.spark.sessions import settings_of_spark
 from tests.corpus import FIXTURES
 
 CANONICAL = FIXTURES / "2.3.0" / "orders-hashmap-canonical" / "savepoint"

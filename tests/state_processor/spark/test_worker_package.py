@@ -11,7 +11,7 @@ from zipimport import zipimporter
 
 import pytest
 
-from state_processor.spark.worker_package import send_package
+from state_processor.spark.sessions import send_package
 
 
 class Context:
