@@ -194,7 +194,7 @@ def _commands(called: str | None) -> Iterator[Command]:
     if called in _MODULES:
         yield from _commands_of([_MODULES[called]])
         return
-    from state_processor.commands.installed import installed_commands
+    from state_processor.commands.command import installed_commands
 
     installed = {command.name: command for command in installed_commands({*_MODULES, _COMPLETION})}
     if called not in installed:

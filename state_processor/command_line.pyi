@@ -33,7 +33,7 @@ from state_processor.commands.new_files import (
     new_file as new_file,
     write_text as write_text,
 )
-from state_processor.commands.printing import (
+from state_processor.commands.command import (
     UNBOUNDED as UNBOUNDED,
     print_json as print_json,
     print_table as print_table,

@@ -30,11 +30,12 @@ from state_processor.commands.command import (
     flags,
     pairs,
     positive,
+    print_json,
+    print_table,
     repeated,
     switch,
 )
 from state_processor.commands.new_files import STANDARD_OUTPUT
-from state_processor.commands.printing import print_json, print_table
 from state_processor.commands.rewriting import rewriting
 from state_processor.commands.row_formats import FORMATS, format_of, named_format
 from state_processor.commands.terminal import say

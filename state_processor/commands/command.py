@@ -1,21 +1,29 @@
-"""Commands: functions with their arguments.
+"""Commands: functions with their arguments, and the tables and JSON that they print.
 
 :func:`command` makes a command of a function, which gets the parsed arguments and prints. A module of commands is imported if its
-command is called, or the help of all commands.
-"""
+command is called, or the help of all commands. Entry points name commands of installed packages."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain, islice
 from types import ModuleType
 from typing import Any, Final
 
+import pyarrow as pa
+
 from state_processor.backends.read.option import Kind
+from state_processor.backends.read.schema_text import spark_ddl
+from state_processor.commands.terminal import complain, say, say_json
+from state_processor.display.showing import NAMES, SIZES
+from state_processor.display.text_tables import json_text, render_records, render_vertical, size_text
 from state_processor.options.flags import add_flag, add_flags
 from state_processor.options.option import Option
-from state_processor.support.errors import OptionError
+from state_processor.serializers.registry import entry_points
+from state_processor.support.errors import OptionError, describe
 from state_processor.types.answers import Answer
 from state_processor.types.identifier import OperatorIdentifier
 
@@ -174,3 +182,90 @@ def pairs(flag: str, form: str, operands: Iterable[str]) -> dict[str, str]:
     if not all(name and equals for name, equals, _ in parts):
         raise OptionError(f"{flag}: expected {form}")
     return {name: value for name, _, value in parts}
+
+
+UNBOUNDED: Final = 1 << 20
+"""A width of tables whose rows are never broken, so that users can copy what is in them."""
+
+
+def print_table(
+    columns: Sequence[str],
+    rows: Sequence[Mapping[str, Any]],
+    options: argparse.Namespace,
+    width: int | None = None,
+    whole: frozenset[str] = NAMES,
+) -> None:
+    """Print rows as a table, or with a line for each value if the options select this or the table is too wide.
+
+    Values of the columns ``whole`` are never shortened.
+    """
+    if options.vertical:
+        say(render_vertical(columns, [list(map(row.get, columns)) for row in rows]))
+    else:
+        say(render_records(columns, rows, width=width, right=frozenset(SIZES.values()), whole=whole))
+
+
+def print_json(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print each row as a line of JSON."""
+    for row in rows:
+        say_json(json_text(row))
+
+
+def print_batches(batches: Iterator[pa.RecordBatch], options: argparse.Namespace) -> None:
+    """Print the first rows of batches, up to the limit."""
+    first = next(batches)
+    rows = (row for batch in chain([first], batches) for row in batch.to_pylist())
+    if options.json:
+        print_json(islice(rows, options.limit))
+        return
+    print_table(first.schema.names, list(islice(rows, options.limit)), options)
+    if next(rows, None) is not None:
+        say(f"… only the first {options.limit} rows; --limit shows more")
+
+
+def print_schema(schema: pa.Schema, options: argparse.Namespace) -> None:
+    """Print columns with Spark's names for types."""
+    rows = [{"column": field.name, "type": spark_ddl(field.type)} for field in schema]
+    if options.json:
+        print_json(rows)
+    else:
+        print_table(["column", "type"], rows, options, UNBOUNDED)
+
+
+def with_sizes(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with its sizes in units and short names."""
+    return {SIZES.get(name, name): size_text(value) if name in SIZES else value for name, value in row.items()}
+
+
+def time_text(time: datetime | None) -> str | None:
+    """Return a point in time for a table, to the second."""
+    return f"{time:%Y-%m-%d %H:%M:%S}" if time else None
+
+
+ENTRY_POINT_GROUP: Final = "state_processor.commands"
+
+
+def installed_commands(built_in: Collection[str]) -> Iterator[Command]:
+    """Yield the commands of installed packages. Their names are not those of built-in commands.
+
+    A package that fails is named on standard error; other commands work without it.
+    """
+    for entry_point in entry_points(ENTRY_POINT_GROUP):
+        try:
+            command: Any = entry_point.load()
+            problem = _problem(entry_point.name, command, built_in)
+        except Exception as error:  # of another package
+            problem = f"failed with {describe(error)}"
+        if problem:
+            place = f"{entry_point.name} ({entry_point.value})"
+            complain(f"the installed entry point {place} {problem}; the command is not known")
+        else:
+            yield command
+
+
+def _problem(name: str, command: object, built_in: Collection[str]) -> str:
+    if not isinstance(command, Command):
+        return f"is of type {type(command).__name__}, not a function with the decorator command of state_processor.command_line"
+    if command.name != name:
+        return f"has another name than its command, {command.name}"
+    return "has the name of a command of this package" if name in built_in else ""

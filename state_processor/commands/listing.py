@@ -10,8 +10,20 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.discovery import DEPTH, Discovery
 from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
 from state_processor.backends.read.option import Kind
-from state_processor.commands.command import DIRECTORY, PRINTING, argument, command, flags, not_negative, several
-from state_processor.commands.printing import UNBOUNDED, print_json, print_table, time_text, with_sizes
+from state_processor.commands.command import (
+    DIRECTORY,
+    PRINTING,
+    UNBOUNDED,
+    argument,
+    command,
+    flags,
+    not_negative,
+    print_json,
+    print_table,
+    several,
+    time_text,
+    with_sizes,
+)
 from state_processor.commands.terminal import complain, say
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import flag_values

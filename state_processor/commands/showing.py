@@ -24,10 +24,14 @@ from state_processor.commands.command import (
     named_operator,
     one_of,
     positive,
+    print_batches,
+    print_json,
+    print_schema,
+    print_table,
     required_operator,
     switch,
+    with_sizes,
 )
-from state_processor.commands.printing import print_batches, print_json, print_schema, print_table, with_sizes
 from state_processor.commands.state_rows_cli import COLUMNS, DISPLAY, KIND, WHERE, state_batches
 from state_processor.commands.terminal import say
 from state_processor.display.showing import SIZES, filled, with_operator

@@ -14,8 +14,18 @@ from state_processor.backends.connectors import file_sink, kafka
 from state_processor.backends.connectors.connector import RAW, RAW_BYTES, ROLE, VERSION, WRITER
 from state_processor.backends.connectors.registry import sinks
 from state_processor.backends.read.option import Kind
-from state_processor.commands.command import PRINTING, SNAPSHOT, UID_HELP, argument, command, flags, repeated, several
-from state_processor.commands.printing import print_json, print_table
+from state_processor.commands.command import (
+    PRINTING,
+    SNAPSHOT,
+    UID_HELP,
+    argument,
+    command,
+    flags,
+    print_json,
+    print_table,
+    repeated,
+    several,
+)
 from state_processor.commands.rewriting import rewriting
 from state_processor.display.showing import NAMES, filled
 from state_processor.options.flags import flag_values

@@ -20,9 +20,12 @@ from state_processor.commands.command import (
     flags,
     named_operator,
     positive,
+    print_batches,
+    print_json,
+    print_table,
     switch,
+    with_sizes,
 )
-from state_processor.commands.printing import print_batches, print_json, print_table, with_sizes
 from state_processor.commands.state_rows_cli import DISPLAY
 from state_processor.commands.terminal import say
 from state_processor.display.showing import with_operator

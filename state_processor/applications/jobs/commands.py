@@ -24,12 +24,12 @@ from state_processor.commands.command import (
     command,
     flags,
     pairs,
+    print_json,
     repeated,
     several,
     switch,
 )
 from state_processor.commands.new_files import write_text
-from state_processor.commands.printing import print_json
 from state_processor.commands.rewriting import rewriting
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from state_processor import cli
-from state_processor.commands.installed import ENTRY_POINT_GROUP
+from state_processor.commands.command import ENTRY_POINT_GROUP
 from tests.state_processor.samples import ORDERS_PATH
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "build-an-application.md"
