@@ -78,7 +78,7 @@ from state_processor.display.histograms import (
     count_times as count_times,
     unit_of as unit_of,
 )
-from state_processor.options.flags import (
+from state_processor.commands.command import (
     flag_values as flag_values,
 )
 from state_processor.types.answers import (

@@ -28,10 +28,10 @@ import pyarrow as pa
 
 import state_processor as sp
 from state_processor.commands import rewriting, sinks
+from state_processor.commands.command import flag_values
 from state_processor.errors import StateProcessorError
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.data_sources import SAVEPOINT_FORMAT, SinkOptions
-from state_processor.options.flags import flag_values
 from state_processor.read.read_types import with_metadata_of
 from state_processor.support.doors import Door, entered
 from state_processor.types import durations

@@ -27,6 +27,7 @@ from state_processor.commands.command import (
     argument,
     command,
     flag,
+    flag_values,
     flags,
     pairs,
     positive,
@@ -40,7 +41,6 @@ from state_processor.commands.rewriting import rewriting
 from state_processor.commands.row_formats import FORMATS, format_of, named_format
 from state_processor.commands.terminal import say
 from state_processor.display.showing import filled
-from state_processor.options.flags import flag_values
 from state_processor.options.keywords import KEYWORD_OPTIONS
 from state_processor.read.read_types import read_type
 from state_processor.support.errors import InvalidRowError, MissingFileError, NotFoundError, OptionError

@@ -8,13 +8,12 @@ from itertools import chain
 from typing import Final
 
 from state_processor.backends.read.option import ROWS
-from state_processor.commands.command import SNAPSHOT, UID, argument, command, flags, switch
+from state_processor.commands.command import SNAPSHOT, UID, argument, command, flag_values, flags, switch
 from state_processor.commands.new_files import STANDARD_OUTPUT, UnclosedFile, check_new, new_file
 from state_processor.commands.row_formats import FORMATS, format_of, named_format, write_rows
 from state_processor.commands.state_rows_cli import COLUMNS, DISPLAY, KIND, WHERE, state_batches
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.flags import flag_values
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.option import check_given
 from state_processor.read.snapshot_reader import SavepointReader

@@ -16,6 +16,7 @@ from state_processor.commands.command import (
     UNBOUNDED,
     argument,
     command,
+    flag_values,
     flags,
     not_negative,
     print_json,
@@ -26,7 +27,6 @@ from state_processor.commands.command import (
 )
 from state_processor.commands.terminal import complain, say
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.flags import flag_values
 from state_processor.options.option import check_given
 from state_processor.read.snapshots import FINDING, checked, discovered, recovering, snapshots_table, unsearched_text
 

@@ -18,6 +18,7 @@ from state_processor.commands.command import (
     argument,
     command,
     flag,
+    flag_values,
     flags,
     group,
     positive,
@@ -27,7 +28,6 @@ from state_processor.commands.command import (
 )
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.flags import flag_values
 from state_processor.options.keywords import SCRATCH
 from state_processor.serializers.json_text import parse_json
 from state_processor.support.errors import OptionError

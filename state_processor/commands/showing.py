@@ -20,6 +20,7 @@ from state_processor.commands.command import (
     argument,
     by_argument,
     command,
+    flag_values,
     flags,
     named_operator,
     one_of,
@@ -37,7 +38,6 @@ from state_processor.commands.terminal import say
 from state_processor.display.showing import SIZES, filled, with_operator
 from state_processor.display.text_tables import text_of
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.flags import flag_values
 from state_processor.options.groups import OpeningOptions
 from state_processor.read.sizes import SizesBy
 from state_processor.serializers.json_text import parse_json

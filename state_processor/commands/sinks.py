@@ -20,6 +20,7 @@ from state_processor.commands.command import (
     UID_HELP,
     argument,
     command,
+    flag_values,
     flags,
     print_json,
     print_table,
@@ -28,7 +29,6 @@ from state_processor.commands.command import (
 )
 from state_processor.commands.rewriting import rewriting
 from state_processor.display.showing import NAMES, filled
-from state_processor.options.flags import flag_values
 from state_processor.support.errors import NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import SavepointBuild

@@ -10,8 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor import arrow
-from state_processor.commands.command import argument, flag
-from state_processor.options.flags import flag_values
+from state_processor.commands.command import argument, flag, flag_values
 from state_processor.options.keywords import STATE_KIND
 from state_processor.read.scans import StateRequest
 from state_processor.types.identifier import OperatorIdentifier

@@ -17,6 +17,7 @@ from state_processor.commands.command import (
     PRINTING,
     argument,
     command,
+    flag_values,
     flags,
     named_operator,
     positive,
@@ -30,7 +31,6 @@ from state_processor.commands.state_rows_cli import DISPLAY
 from state_processor.commands.terminal import say
 from state_processor.display.showing import with_operator
 from state_processor.display.text_tables import size_text
-from state_processor.options.flags import flag_values
 from state_processor.options.groups import CountSnapshotOptions, DiffSnapshotOptions
 from state_processor.options.option import check_given
 from state_processor.support.errors import OptionError

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from state_processor.applications.explain.explaining import explain
 from state_processor.backends.read.option import Kind
-from state_processor.commands.command import argument, command, flags, print_json, switch
+from state_processor.commands.command import argument, command, flag_values, flags, print_json, switch
 from state_processor.commands.terminal import say
-from state_processor.options.flags import flag_values
 from state_processor.types.answers import Answer
 
 

@@ -22,6 +22,7 @@ from state_processor.commands.command import (
     Argument,
     argument,
     command,
+    flag_values,
     flags,
     pairs,
     print_json,
@@ -33,7 +34,6 @@ from state_processor.commands.new_files import write_text
 from state_processor.commands.rewriting import rewriting
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.flags import flag_values
 from state_processor.serializers.json_text import parse_json
 from state_processor.support.errors import MissingFileError, NotFoundError, OptionError
 from state_processor.types.answers import Answer
