@@ -1,14 +1,17 @@
-"""The command ``warm-up``: compile all kernels, for images of containers and for scripts that prepare a machine."""
+"""Commands that set up a machine: ``warm-up`` compiles all kernels, for images of containers and for scripts; ``sample`` copies the
+savepoint of the documentation."""
 
 from __future__ import annotations
 
 import argparse
+import shutil
 from importlib import import_module
 from typing import Final
 
-from state_processor.commands.command import command
+from state_processor.commands.command import argument, command
 from state_processor.commands.terminal import say
-from state_processor.support.errors import OptionError
+from state_processor.samples import SHOP
+from state_processor.support.errors import OptionError, WriteError
 
 MODULES: Final = (
     "state_processor.serializers.kernel.decode.loop",
@@ -59,3 +62,18 @@ def _warm_up(options: argparse.Namespace) -> None:
         )
     target = folder or compiler.cache_folders()[0]
     say(f"{len(kernels)} kernels in {target}, {compiled} of them compiled now")
+
+
+@command(
+    "sample",
+    "the savepoint of a small shop, to try commands on",
+    "Copy the savepoint of a small shop, which the documentation uses, into a new directory.",
+    argument("target", metavar="DIR", help="a new directory"),
+    python=("sp.sample_savepoint",),
+)
+def _sample(options: argparse.Namespace) -> None:
+    try:
+        shutil.copytree(SHOP, options.target)
+    except FileExistsError:
+        raise WriteError(f"{options.target} exists; name a new directory") from None
+    say(f"{options.target} is the savepoint of a small shop. See its operators: state-processor inspect {options.target}")
