@@ -27,7 +27,7 @@ from state_processor.commands.command import (
 from state_processor.commands.listing import (
     SEARCHED as SEARCHED,
 )
-from state_processor.commands.new_files import (
+from state_processor.commands.row_files import (
     UnclosedFile as UnclosedFile,
     check_new as check_new,
     new_file as new_file,
@@ -40,7 +40,7 @@ from state_processor.commands.command import (
     time_text as time_text,
     with_sizes as with_sizes,
 )
-from state_processor.commands.row_formats import (
+from state_processor.commands.row_files import (
     FORMATS as FORMATS,
     write_rows as write_rows,
 )

@@ -36,9 +36,8 @@ from state_processor.commands.command import (
     repeated,
     switch,
 )
-from state_processor.commands.new_files import STANDARD_OUTPUT
 from state_processor.commands.rewriting import rewriting
-from state_processor.commands.row_formats import FORMATS, format_of, named_format
+from state_processor.commands.row_files import FORMATS, STANDARD_OUTPUT, format_of, named_format
 from state_processor.commands.terminal import say
 from state_processor.display.showing import filled
 from state_processor.options.keywords import KEYWORD_OPTIONS

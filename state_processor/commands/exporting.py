@@ -9,8 +9,16 @@ from typing import Final
 
 from state_processor.backends.read.option import ROWS
 from state_processor.commands.command import SNAPSHOT, UID, argument, command, flag_values, flags, switch
-from state_processor.commands.new_files import STANDARD_OUTPUT, UnclosedFile, check_new, new_file
-from state_processor.commands.row_formats import FORMATS, format_of, named_format, write_rows
+from state_processor.commands.row_files import (
+    FORMATS,
+    STANDARD_OUTPUT,
+    UnclosedFile,
+    check_new,
+    format_of,
+    named_format,
+    new_file,
+    write_rows,
+)
 from state_processor.commands.state_rows_cli import COLUMNS, DISPLAY, KIND, WHERE, state_batches
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess

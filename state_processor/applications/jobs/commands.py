@@ -30,8 +30,8 @@ from state_processor.commands.command import (
     several,
     switch,
 )
-from state_processor.commands.new_files import write_text
 from state_processor.commands.rewriting import rewriting
+from state_processor.commands.row_files import write_text
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.json_text import parse_json
