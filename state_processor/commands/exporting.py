@@ -19,7 +19,7 @@ from state_processor.commands.row_files import (
     new_file,
     write_rows,
 )
-from state_processor.commands.state_rows_cli import COLUMNS, DISPLAY, KIND, WHERE, state_batches
+from state_processor.commands.showing import COLUMNS, DISPLAY, KIND, WHERE, state_batches
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions

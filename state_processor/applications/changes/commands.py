@@ -27,7 +27,7 @@ from state_processor.commands.command import (
     switch,
     with_sizes,
 )
-from state_processor.commands.state_rows_cli import DISPLAY
+from state_processor.commands.showing import DISPLAY
 from state_processor.commands.terminal import say
 from state_processor.display.showing import with_operator
 from state_processor.display.text_tables import size_text
