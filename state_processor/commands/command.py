@@ -21,7 +21,7 @@ from state_processor.backends.read.schema_text import spark_ddl
 from state_processor.commands.terminal import complain, say, say_json
 from state_processor.display.showing import NAMES, SIZES
 from state_processor.display.text_tables import json_text, render_records, render_vertical, size_text
-from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
+from state_processor.options.access import SNAPSHOT_OPTIONS
 from state_processor.options.data_sources import READ_OPTIONS
 from state_processor.options.option import Option
 from state_processor.options.values import FIELDS
@@ -275,8 +275,6 @@ def _problem(name: str, command: object, built_in: Collection[str]) -> str:
     return "has the name of a command of this package" if name in built_in else ""
 
 
-_SHARED: Final = ("path_mapping", "allow_paths", "uids")
-"""Options of opening a snapshot that every command with a snapshot has, and whose values are short."""
 _READING: Final = tuple(option for option in READ_OPTIONS if option.operand is not None)
 """Options of reading state that have a flag."""
 
@@ -303,35 +301,17 @@ def add_flag(parser: argparse._ActionsContainer, option: Option, note: str = "")
     text = option.doc.replace("`", "") + note
     if not operand:
         parser.add_argument(flag, dest=option.argument, action="store_const", const=not option.default, help=text)
-    elif _is_repeated(operand):
+    elif option.is_repeated:
         name = operand.removesuffix("...")
         parser.add_argument(flag, dest=option.argument, metavar=name, action="append", help=f"{text} May be repeated.")
     else:
         parser.add_argument(flag, dest=option.argument, metavar=operand, help=text)
 
 
-def _is_repeated(operand: str) -> bool:
-    return "=" in operand or operand.endswith("...")
-
-
 def flag_values(namespace: argparse.Namespace) -> dict[str, Any]:
     """Return the flags as keyword arguments."""
     values = ((o, getattr(namespace, o.argument, None)) for o in (*SNAPSHOT_OPTIONS, *_READING))
     return {o.argument: _pairs(o, v) if "=" in (o.operand or "") else v for o, v in values if v is not None}
-
-
-def flag_words(access: SnapshotAccess) -> tuple[str, ...]:
-    """Return the flags of a command that opens a snapshot with the same options; settings of storage may be secret."""
-    words: list[str] = []
-    for option in (option for option in SNAPSHOT_OPTIONS if option.argument in _SHARED):
-        value = getattr(access, option.argument)
-        if isinstance(value, Mapping):
-            value = [f"{old}={new}" for old, new in value.items()]
-        if not isinstance(value, str) and not _is_repeated(option.operand or ""):
-            continue  # the flag takes the name of a file
-        for text in [value] if isinstance(value, str) else value or ():
-            words += [flag_name(option.argument), text]
-    return tuple(words)
 
 
 def _pairs(option: Option, texts: list[str]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from state_processor.backends.read.option import DIFFERENCES, OPENED, ROWS, VALU
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.option import checked, options_of
 from state_processor.options.user_serializers import ALLOWED_CONF, import_serializers
-from state_processor.support.doors import spelled
+from state_processor.support.doors import flag_name, spelled
 from state_processor.support.errors import OptionError
 from state_processor.support.redaction import redacted_repr
 
@@ -147,6 +147,8 @@ class SnapshotAccess:
 
 
 SNAPSHOT_OPTIONS: Final = options_of(SnapshotAccess)
+_SHARED: Final = ("path_mapping", "allow_paths", "uids")
+"""Options of opening a snapshot that every command with a snapshot has, and whose values are short."""
 
 
 def _named(snapshot: Snapshot, uids: tuple[str, ...]) -> Snapshot:
@@ -182,3 +184,17 @@ def text_of_plan(plan: str, storage: Storage) -> str:
     if plan.lstrip().startswith("{"):
         return plan
     return bytes(storage.read_all(str(Location.given(plan)))).decode("utf-8", "replace")
+
+
+def flag_words(access: SnapshotAccess) -> tuple[str, ...]:
+    """Return the flags of a command that opens a snapshot with the same options; settings of storage may be secret."""
+    words: list[str] = []
+    for option in (option for option in SNAPSHOT_OPTIONS if option.argument in _SHARED):
+        value = getattr(access, option.argument)
+        if isinstance(value, Mapping):
+            value = [f"{old}={new}" for old, new in value.items()]
+        if not isinstance(value, str) and not option.is_repeated:
+            continue  # the flag takes the name of a file
+        for text in [value] if isinstance(value, str) else value or ():
+            words += [flag_name(option.argument), text]
+    return tuple(words)

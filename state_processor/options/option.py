@@ -43,6 +43,11 @@ class Option(Declaration):
         return "" if self.operand is None else f"{flag_name(self.argument)} {self.operand}".rstrip()
 
     @property
+    def is_repeated(self) -> bool:
+        """Whether its flag may be repeated: for each entry of a mapping, or each element."""
+        return "=" in (self.operand or "") or (self.operand or "").endswith("...")
+
+    @property
     def name(self) -> str:
         """Name as an option of the data source, in camel case."""
         return text_name(self.argument)

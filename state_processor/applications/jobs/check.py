@@ -33,8 +33,7 @@ from state_processor.backends.state.key_groups import default_max_parallelism
 from state_processor.backends.write.assembly import release_for
 from state_processor.backends.write.keyed_formats import BackendName
 from state_processor.backends.write.store_writer import ROCKSDB
-from state_processor.commands.command import flag_words
-from state_processor.options.access import SnapshotAccess
+from state_processor.options.access import SnapshotAccess, flag_words
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
 from state_processor.serializers.evolution.releases import RELEASES
