@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from state_processor.cli import BAD_INPUT, main
-from state_processor.commands.completing import SHELLS, names
+from state_processor.cli import BAD_INPUT, SHELLS, main, names
 from tests.state_processor.samples import ORDERS_PATH
 
 STATES = ["total", "profile", "history", "items", "session"]
