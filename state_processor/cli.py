@@ -1,6 +1,7 @@
 """The command ``state-processor``, which shows, compares and rewrites savepoints and checkpoints without Spark.
 
-Shells complete its commands and flags by scripts, and uids and states of the snapshot on the line by a process of Python."""
+Shells complete its commands and flags by scripts, and uids and states of the snapshot on the line by a process of Python.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from state_processor import __version__
-from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.commands.terminal import complain, escape_in_help, printed_log, say
 from state_processor.support.doors import Door, choice_of, entered
 from state_processor.support.errors import StateProcessorError
@@ -26,6 +26,7 @@ from state_processor.support.late import require
 from state_processor.types.answers import Answer
 
 if TYPE_CHECKING:
+    from state_processor.backends.metadata.snapshot import Snapshot
     from state_processor.commands.command import Command
 
 BAD_INPUT: Final = 2
@@ -165,8 +166,8 @@ _MODULES: Final = {
     "serve": "applications.serving.commands",
     "browse": "applications.serving.commands",
     "mcp": "applications.mcp.commands",
-    "warm-up": "commands.warming",
-    "sample": "commands.sampling",
+    "warm-up": "commands.setting_up",
+    "sample": "commands.setting_up",
 }
 """The module of each command, in this package and in the order of the help. A process imports only the module of its command."""
 
@@ -183,13 +184,12 @@ def command_parser(called: str | None = None) -> Parser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in _commands(called):
         command.add_to(commands)
-    from state_processor.commands import completing
 
     text = "Print a script that completes commands, and the uids and states of a snapshot. In the profile of bash or zsh:"
     text = f'{text} eval "$(state-processor completion bash)"; of fish: state-processor completion fish | source.'
     completion = commands.add_parser(_COMPLETION, help="script for command completion in a shell", description=text)
-    completion.add_argument("shell", choices=completing.SHELLS, metavar="SHELL", help="one of %(choices)s")
-    completion.add_argument("--names", choices=(completing.UIDS, completing.STATES), help=argparse.SUPPRESS)
+    completion.add_argument("shell", choices=SHELLS, metavar="SHELL", help="one of %(choices)s")
+    completion.add_argument("--names", choices=(UIDS, STATES), help=argparse.SUPPRESS)
     completion.add_argument("--line", default="", help=argparse.SUPPRESS)
     completion.set_defaults(run=_complete)
     return parser
@@ -220,12 +220,10 @@ def _commands_of(modules: Iterable[str]) -> Iterator[Command]:
 
 
 def _complete(options: argparse.Namespace) -> None:
-    from state_processor.commands import completing
-
     if options.names is None:
-        print(completing.script(command_parser(), options.shell))
+        print(completion_script(command_parser(), options.shell))
     else:
-        completing.print_names(options.names, options.line)
+        print_names(options.names, options.line)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -263,10 +261,6 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
-
-
 SHELLS: Final = ("bash", "zsh", "fish", "tcsh")
 UIDS: Final = "uids"
 STATES: Final = "states"
@@ -295,7 +289,7 @@ end
 """
 
 
-def script(parser: argparse.ArgumentParser, shell: str) -> str:
+def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
     """Return the script that completes commands in a shell.
 
     Only names of a snapshot start a process of Python. In tcsh they are not completed.
@@ -314,11 +308,11 @@ def script(parser: argparse.ArgumentParser, shell: str) -> str:
 def print_names(kind: str, line: str) -> None:
     """Print the uids of the snapshot on a command line, or the names of states, of the operator on the line if there is one."""
     with suppress(StateProcessorError, OSError):
-        for name in names(kind, line):
+        for name in names_on_line(kind, line):
             say(name)
 
 
-def names(kind: str, line: str) -> Iterator[str]:
+def names_on_line(kind: str, line: str) -> Iterator[str]:
     """Yield the uids (or hashes) of the snapshot on a command line, or the names of states."""
     words = _words(line)
     snapshot = next(filter(None, map(_opened, words)), None)
@@ -371,3 +365,7 @@ def _opened(word: str) -> Snapshot | None:
     with suppress(StateProcessorError, OSError):
         return SnapshotAccess().open(word)
     return None
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

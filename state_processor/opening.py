@@ -12,11 +12,12 @@ from state_processor.support.late import requirement
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from state_processor import arrow_reader, reader
+    from state_processor import reader
+    from state_processor.read.snapshot_reader import SavepointReader as LocalReader
 
 
 @overload
-def open(path: str | PathLike[str], spark: None = None, **options: Unpack[SnapshotOptions]) -> arrow_reader.SavepointReader: ...
+def open(path: str | PathLike[str], spark: None = None, **options: Unpack[SnapshotOptions]) -> LocalReader: ...
 
 
 @overload
@@ -26,7 +27,7 @@ def open(path: str | PathLike[str], spark: SparkSession, **options: Unpack[Snaps
 @takes_options
 def open(
     path: str | PathLike[str], spark: SparkSession | None = None, **options: Unpack[SnapshotOptions]
-) -> arrow_reader.SavepointReader | reader.SavepointReader:
+) -> LocalReader | reader.SavepointReader:
     """Open a savepoint or checkpoint.
 
     Parameters

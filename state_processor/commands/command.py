@@ -113,7 +113,7 @@ def _add_all(parser: Any, arguments: Iterable[Argument]) -> None:
 
 
 def flags(*kinds: Kind, without: Collection[str] = ()) -> Argument:
-    """Return the flags of the options that act on some kinds of reads; see :func:`~state_processor.commands.command.add_flags`."""
+    """Return the flags of the options that act on some kinds of reads; see :func:`add_flags`."""
     return lambda parser: add_flags(parser, kinds, without=without)
 
 

@@ -1,5 +1,4 @@
-"""Commands that set up a machine: ``warm-up`` compiles all kernels, for images of containers and for scripts; ``sample`` copies the
-savepoint of the documentation."""
+"""Commands that set up a machine: ``warm-up`` compiles all kernels, ``sample`` copies the savepoint of the documentation."""
 
 from __future__ import annotations
 

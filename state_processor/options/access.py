@@ -189,12 +189,12 @@ def text_of_plan(plan: str, storage: Storage) -> str:
 def flag_words(access: SnapshotAccess) -> tuple[str, ...]:
     """Return the flags of a command that opens a snapshot with the same options; settings of storage may be secret."""
     words: list[str] = []
-    for option in (option for option in SNAPSHOT_OPTIONS if option.argument in _SHARED):
-        value = getattr(access, option.argument)
+    for shared in (o for o in SNAPSHOT_OPTIONS if o.argument in _SHARED):
+        value = getattr(access, shared.argument)
         if isinstance(value, Mapping):
             value = [f"{old}={new}" for old, new in value.items()]
-        if not isinstance(value, str) and not option.is_repeated:
+        if not isinstance(value, str) and not shared.is_repeated:
             continue  # the flag takes the name of a file
         for text in [value] if isinstance(value, str) else value or ():
-            words += [flag_name(option.argument), text]
+            words += [flag_name(shared.argument), text]
     return tuple(words)

@@ -1,7 +1,8 @@
 """Options of data sources: of reading and writing a snapshot, and of the stream of changes between the checkpoints of a job.
 
 Spark hands them over as text under names in any case. Unknown names are refused, unless Spark adds them. Methods and functions
-that read state take the options of reads, too."""
+that read state take the options of reads, too.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +42,9 @@ def parse_options(place: str, options: Sequence[Option], texts: Mapping[str, str
     ``texts``: options as Spark hands them over. ``allowed``: modules that the owner of the session allows options to import.
     """
     by_lower = {name.lower(): text for name, text in texts.items()}
-    for option in options:
-        if option.prefix:
-            by_lower |= _gathered(option, by_lower)
-    prefixes = tuple(option.prefix for option in options if option.prefix)
+    for prefixed in (o for o in options if o.prefix):
+        by_lower |= _gathered(prefixed, by_lower)
+    prefixes = tuple(o.prefix for o in options if o.prefix)
     names = [name for name in texts if not name.lower().startswith(prefixes)]
     check_option_names({name: texts[name] for name in names}, [o.name for o in options], place)
     values = {o.argument: o.kind.of_text(o.name, by_lower[o.name.lower()]) for o in options if o.name.lower() in by_lower}
@@ -56,17 +56,16 @@ def format_options(accepted: Iterable[Option], values: Mapping[str, Any]) -> dic
     """Return the text of options from their normal forms, by keyword argument; the inverse of :func:`parse_options`."""
     options = [o for o in accepted if o.argument in values]
     text = {o.name: o.kind.encode(values[o.argument]) for o in options if not o.prefix}
-    for option in options:
-        if option.prefix:
-            entries = json.loads(option.kind.encode(values[option.argument]))
-            text |= {f"{option.prefix}{name}": entry for name, entry in entries.items()}
+    for prefixed in (o for o in options if o.prefix):
+        entries = json.loads(prefixed.kind.encode(values[prefixed.argument]))
+        text |= {f"{prefixed.prefix}{name}": entry for name, entry in entries.items()}
     return text
 
 
-def _gathered(option: Option, by_lower: Mapping[str, str]) -> dict[str, str]:
+def _gathered(prefixed: Option, by_lower: Mapping[str, str]) -> dict[str, str]:
     """Return the text of an option whose entries are options; nothing if no entry is given."""
-    entries = {n.removeprefix(option.prefix): text for n, text in by_lower.items() if n.startswith(option.prefix)}
-    return {option.name.lower(): json.dumps(entries)} if entries else {}
+    entries = {n.removeprefix(prefixed.prefix): text for n, text in by_lower.items() if n.startswith(prefixed.prefix)}
+    return {prefixed.name.lower(): json.dumps(entries)} if entries else {}
 
 
 def required_path(texts: Mapping[str, str], method: str, note: str = "") -> str:

@@ -3,7 +3,8 @@
 The driver makes the tasks of a write, and Spark pickles them together with :class:`TaskSerializers`. For a read, the driver
 registers a data source that carries them (:mod:`~state_processor.spark.data_source_registration`). Anybody who may write SQL in a
 session sets options of data sources, and importing a module runs it. Options are therefore data: ``serializers`` imports modules
-that the owner of the session has allowed, and no others. Arguments of functions and methods are code: they need no permission."""
+that the owner of the session has allowed, and no others. Arguments of functions and methods are code: they need no permission.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
-"""Tables and columns that users give as keys or rows: of Spark, pandas, Arrow, another library with a stream of Arrow batches, or
-dictionaries.
+"""Tables and columns that users give as keys or rows.
 
-They get the types that Spark and the encoder know. Polars gives text as views and categories as dictionaries; pandas gives
-nanoseconds and unsigned numbers. No value changes: values that the plain type can't hold are refused. A stream that can be read
-once is remembered, and refused the second time.
+Tables are of Spark, pandas, Arrow, or another library with a stream of Arrow batches. They get the types that Spark and the
+encoder know. Polars gives text as views and categories as dictionaries; pandas gives nanoseconds and unsigned numbers. No value
+changes: values that the plain type can't hold are refused. A stream that can be read once is remembered, and refused the second
+time.
 
-Arrow infers the type of a column of Python's values, and then takes a value of another type for one of this type: a date and time
-for a date, a point in time for a local time, a dictionary without a field for one with null. Such values are refused here."""
+Columns are of dictionaries, and pandas' columns of objects. Arrow infers the type of a column, and then takes a value of another
+type for one of this type: a date and time for a date, a point in time for a local time, a dictionary without a field for one with
+null. Such values are refused here.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Sessions of Spark: their settings of S3, for snapshots that come without settings of their own, and the wheel of this package that
-their Python workers get."""
+"""Sessions of Spark: their settings of S3, and the wheel of this package that their workers get."""
 
 from __future__ import annotations
 

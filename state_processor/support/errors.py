@@ -1,7 +1,8 @@
 """The error hierarchy: one root and narrow subclasses. Messages give the problem, the place and the remedy.
 
 It is in the lowest package because every layer raises errors. ``state_processor.errors`` has the names in ``__all__``. Errors of
-other libraries, and of serializers that users register, become errors of this hierarchy."""
+other libraries, and of serializers that users register, become errors of this hierarchy.
+"""
 
 from __future__ import annotations
 

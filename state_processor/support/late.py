@@ -1,7 +1,8 @@
 """Modules and names that are imported when they are first used.
 
 The import of some libraries takes longer than a small read, and their packages are installed for some features only. A room lists
-the names of other modules."""
+the names of other modules.
+"""
 
 from __future__ import annotations
 

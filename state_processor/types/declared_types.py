@@ -1,5 +1,10 @@
-"""Types as users declare them: text such as ``MAP<STRING,LONG>``, types of parts that Kryo wrote, types of states of PyFlink jobs, and
-the type that a column suggests."""
+"""Types as users declare them.
+
+- Text for options: ``MAP<STRING,LIST<LONG>>``, ``ROW<name:STRING,score:DOUBLE>``, ``POJO<com.acme.Account>``
+- Types of parts that Kryo wrote, which snapshots do not record
+- Types of states of PyFlink jobs: a type, a kind of state with its types, or the text of one of both
+- The type that a column without a declared type suggests
+"""
 
 from __future__ import annotations
 

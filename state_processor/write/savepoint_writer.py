@@ -1,5 +1,7 @@
-"""Writers of a savepoint: their methods for operator state and queries of Flink SQL, with Spark and without, and the writer without
-Spark, under Flink's names. State of queries is written by an application, which is imported when a query is written."""
+"""Writers of a savepoint: methods for operator state and queries, with Spark and without, and the writer without Spark.
+
+An application writes the state of queries of Flink SQL. It is imported when a query is written.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Operations on rows that a savepoint is written from: the protocol of an engine's rows, and operations of tables of Arrow.
 
-Keys are equal if Java takes them as equal; see :mod:`state_processor.spark.dataframe_rows` for Spark."""
+Keys are equal if Java takes them as equal; see :mod:`state_processor.spark.dataframe_rows` for Spark.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Migration to Flink 2.x: the tasks that read and convert values, and the outcome for each state, from its header and its values."""
+"""Migration to Flink 2.x: tasks that read and convert values, and the outcome for each state, from its header and values."""
 
 from __future__ import annotations
 

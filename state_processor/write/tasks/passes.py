@@ -3,10 +3,10 @@
 An engine gets rows, and tasks: callables over Arrow batches that can be pickled. It returns the results of the tasks. Pass 1
 encodes rows, and parts of the source savepoint, to blobs. Pass 2 writes a file for each subtask from its blobs.
 
-Each task of pass 1 lists its blobs in an index file, and pass 2 finds the blobs of a subtask by these files. Locations of blobs do
-not go through Spark's shuffle. Spark recomputes shuffled rows that it loses together with an executor, and requires the same rows
-again; names of files differ from attempt to attempt. Results of tasks are kept on the driver, whatever happens to the executor,
-and each partition counts once, so that the order of its rows may differ between attempts.
+Each task of pass 1 lists its blobs in an index file, and pass 2 finds the blobs of a subtask by these files. Locations of blobs
+do not go through Spark's shuffle. Spark recomputes shuffled rows that it loses together with an executor, and requires the same
+rows again; names of files differ from attempt to attempt. Results of tasks are kept on the driver, whatever happens to the
+executor, and each partition counts once, so that the order of its rows may differ between attempts.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Tasks that write the state of an operator, and the targets that they get: encode rows, pass entries of the source savepoint
-through, write the file of a subtask.
+"""Tasks that write the state of an operator: encode rows, pass stored entries through, write the file of a subtask.
 
-Serializers do not travel to tasks: a task restores them from the header of the files to write, like readers of the files.
+Serializers do not travel to tasks with their target: a task restores them from the header of the files to write, like readers of
+the files.
 
-Elements of list state are dealt in pass 2, in the order of the rows: each subtask takes a range. The sizes of ranges differ by one
-at most. Flink deals ranges, too, when the parallelism changes (``RoundRobinOperatorStateRepartitioner``). The subtask of an element
-does not depend on the engine, or on tasks of pass 1.
+Elements of list state are dealt in pass 2, in the order of the rows: each subtask takes a range. The sizes of ranges differ by
+one at most. Flink deals ranges, too, when the parallelism changes (``RoundRobinOperatorStateRepartitioner``). The subtask of an
+element does not depend on the engine, or on tasks of pass 1.
 """
 
 from __future__ import annotations

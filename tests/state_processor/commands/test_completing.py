@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from state_processor.cli import BAD_INPUT, SHELLS, main, names
+from state_processor.cli import BAD_INPUT, SHELLS, main, names_on_line
 from tests.state_processor.samples import ORDERS_PATH
 
 STATES = ["total", "profile", "history", "items", "session"]
@@ -32,7 +32,7 @@ KEYED = [*STATES, "_timer_state/processing_user-timers", "_timer_state/event_use
     ],
 )
 def test_names_of_the_snapshot_on_the_line(kind: str, words: str, expected: list[str]) -> None:
-    assert sorted(names(kind, f"state-processor {words.format(ORDERS_PATH)}")) == sorted(expected)
+    assert sorted(names_on_line(kind, f"state-processor {words.format(ORDERS_PATH)}")) == sorted(expected)
 
 
 def test_names_do_not_fail_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
