@@ -30,11 +30,12 @@ from state_processor.options.keywords import takes_options
 from state_processor.options.user_serializers import TaskSerializers
 from state_processor.read.read_types import typed_schema
 from state_processor.read.scans import ProjectedReader, StateRequest, splits_of, takes_keys
-from state_processor.read.sizes import SizeReport, SizesBy
+from state_processor.read.sizes import MeasurePart, SizeReport, SizesBy
 from state_processor.read.snapshot_reader import SnapshotReader
 from state_processor.serializers.base import TypeSerializer
 from state_processor.spark.data_source_registration import format_of_read, register_for_reader
 from state_processor.spark.datasource import FlinkSavepointDataSource
+from state_processor.spark.engine import SparkEngine
 from state_processor.spark.planned_read import can_plan, planned_read
 from state_processor.spark.plots import SnapshotPlots
 from state_processor.spark.schemas import (
@@ -46,7 +47,6 @@ from state_processor.spark.schemas import (
     with_types_of,
 )
 from state_processor.spark.sessions import with_settings_of_spark
-from state_processor.spark.sizes import size_report
 from state_processor.spark.task_errors import unwrap_spark_errors
 from state_processor.support.doors import current_door, read_with
 from state_processor.support.errors import NotFoundError, OptionError
@@ -269,7 +269,11 @@ class SavepointReader(SnapshotReader, SnapshotPlots):
         """
         self._snapshot.check_plan()
         operator = None if uid is None else OperatorIdentifier.of(uid)
-        return size_report(self._spark, SizeReport.of(self._snapshot, operator, by, top), self._access.serializers)
+        report = SizeReport.of(self._snapshot, operator, by, top)
+        measure = MeasurePart(TaskSerializers.of_driver(self._access.serializers))
+        tables = SparkEngine(self._spark).run_parts(report.parts, measure)
+        merged = report.merged(table for table in tables if table is not None)
+        return self._spark.createDataFrame(merged, spark_schema(merged.schema))
 
     def _table(self, name: str) -> DataFrame:
         """Return a table of metadata: the driver has its rows, so that Spark starts no Python process for it."""

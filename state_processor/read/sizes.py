@@ -15,6 +15,7 @@ from state_processor.backends.files.ordered_threads import in_order, parts_for, 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.stored_operator import StoredOperator, find_operator, operator_label
 from state_processor.display.progress import progress
+from state_processor.options.user_serializers import TaskSerializers
 from state_processor.support.doors import checked_choice, spelled
 from state_processor.support.errors import NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier
@@ -52,6 +53,18 @@ class SizePart:
             column = pa.repeat(pa.scalar(getattr(self, name), pa.string()), table.num_rows)
             table = table.add_column(position, name, column)
         return table
+
+
+@dataclass(frozen=True)
+class MeasurePart:
+    """A task of Spark that measures a part."""
+
+    serializers: TaskSerializers
+
+    def __call__(self, part: SizePart) -> pa.Table | None:
+        """Return the part's table."""
+        self.serializers.enter()
+        return part.measure()
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
 import state_processor as sp
-from state_processor.spark import engine, task_sizes
+from state_processor.spark import engine, planned_read
 from tests import spark_jvms
 from tests.spark_python import interpreter
 from tests.waiting import wait_until
@@ -53,7 +53,7 @@ _CONFIGURATION = {
 }
 _FAULTS = "pyspark_with_faults"
 engine.COPIED_BYTES = -1  # the driver writes nothing
-task_sizes._SMALLEST_GROUP = 0  # small parts do not share tasks, so that tasks can overtake others
+planned_read._SMALLEST_GROUP = 0  # small parts do not share tasks, so that tasks can overtake others
 
 
 def cluster(scratch: Path, python: str) -> SparkSession:

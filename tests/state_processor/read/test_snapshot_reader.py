@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
-from state_processor import arrow_reader
 from state_processor.read.scans import ProjectedReader
 from state_processor.serializers.decode_options import DecodeOptions
 from tests.state_processor.samples import FIXTURES, ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
@@ -160,10 +159,6 @@ def test_rows_are_shown_and_not_consumed() -> None:
     assert "<td" in rows._repr_html_()
     next(rows)
     assert repr(rows) == first
-
-
-def test_a_module_of_its_own() -> None:
-    assert sp.arrow.SavepointReader is arrow_reader.SavepointReader
 
 
 REQUIRED = {"key", "window", "timestamp", "domain", "service", "list_index", "_key_group", "_subtask"}
