@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from inspect import Parameter, signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -83,6 +84,24 @@ def rewriting(
         return command(name, text, f"Write {text}.", *common, *arguments, python=python)(_write)
 
     return decorate
+
+
+def by_method(name: str, text: str, method: Callable[..., SavepointWriter], *arguments: Argument) -> Command:
+    """Return the command that calls a method of the writer. Arguments have the names and the defaults of its parameters.
+
+    ``name``, ``text`` and ``*arguments``: as for :func:`rewriting`.
+    """
+    parameters = list(signature(method).parameters.values())[1:]
+
+    def add_defaults(parser: argparse.ArgumentParser) -> None:
+        for parameter in parameters:
+            if parameter.default is not Parameter.empty and parser.get_default(parameter.name) is None:
+                parser.set_defaults(**{parameter.name: parameter.default})
+
+    def change(plan: SavepointBuild, options: argparse.Namespace) -> None:
+        method(SavepointWriter(plan), **{parameter.name: getattr(options, parameter.name) for parameter in parameters})
+
+    return rewriting(name, text, *arguments, add_defaults, python=(f"SavepointWriter.{method.__name__}",))(change)
 
 
 def _write(options: argparse.Namespace) -> None:
@@ -169,16 +188,14 @@ def _rename(plan: SavepointBuild, options: argparse.Namespace) -> None:
     plan.rename_operators(read_mapping(content, options.mapping), replaces=options.replace)
 
 
-@rewriting(
+_COPY_OPERATOR: Final = by_method(
     "copy-operator",
     "a copy with an operator of another snapshot",
+    SavepointWriter.copy_operator,
     argument("--from", dest="other", required=True, metavar="SNAPSHOT", help="the other snapshot, which has the operator"),
     UID,
     argument("--as", dest="as_uid", metavar="UID", help="its uid in OUT (default: the same)"),
-    python=("SavepointWriter.copy_operator",),
 )
-def _copy_operator(plan: SavepointBuild, options: argparse.Namespace) -> None:
-    SavepointWriter(plan).copy_operator(options.other, options.uid, options.as_uid)
 
 
 @rewriting(
@@ -196,76 +213,52 @@ def _drop(plan: SavepointBuild, options: argparse.Namespace) -> None:
         plan.remove_state(operator, options.state)
 
 
-@rewriting(
+_MIGRATE: Final = by_method(
     "migrate",
     "a copy for another major version of Flink",
-    argument("--flink", metavar="VERSION", default="2.x", help="the Flink that restores the copy (default: %(default)s)"),
-    python=("SavepointWriter.migrate",),
+    SavepointWriter.migrate,
+    argument("--flink", dest="flink_version", metavar="VERSION", help="the Flink that restores the copy (default: %(default)s)"),
 )
-def _migrate(plan: SavepointBuild, options: argparse.Namespace) -> None:
-    """Convert what the serializers of the other version write differently."""
-    SavepointWriter(plan).migrate(options.flink)
-
-
-@rewriting(
+_MIGRATE_QUERY: Final = by_method(
     "migrate-query",
     "a copy that another query of Flink SQL continues",
-    argument("old", metavar="OLD", help="file of the compiled plan of the query that wrote the snapshot"),
-    argument("new", metavar="NEW", help="file of the compiled plan of the new query"),
+    SavepointWriter.migrate_query,
+    argument("old_plan", metavar="OLD", help="file of the compiled plan of the query that wrote the snapshot"),
+    argument("new_plan", metavar="NEW", help="file of the compiled plan of the new query"),
     repeated("--drop", "an operator whose state is left out, such as 'join[5]'", metavar="OPERATOR"),
-    python=("SavepointWriter.migrate_query",),
 )
-def _migrate_query(plan: SavepointBuild, options: argparse.Namespace) -> None:
-    """Rewrite the state of a query by the plans of both queries."""
-    SavepointWriter(plan).migrate_query(options.old, options.new, drop=options.drop)
-
-
-@rewriting(
+_EXPIRE: Final = by_method(
     "expire",
     "a copy without the expired values of a state",
+    SavepointWriter.expire,
     UID,
     _STATE,
     argument("--ttl", required=True, metavar="DURATION", help="the time-to-live of the job, such as 7d or PT1H"),
-    argument("--as-of", default="now", metavar="TIME", help="when values are expired (default: now)"),
-    python=("SavepointWriter.expire",),
+    argument("--as-of", metavar="TIME", help="when values are expired (default: %(default)s)"),
 )
-def _expire(plan: SavepointBuild, options: argparse.Namespace) -> None:
-    SavepointWriter(plan).expire(options.uid, options.state, options.ttl, options.as_of)
-
-
-@rewriting(
+_WITH_TTL: Final = by_method(
     "with-ttl",
     "a copy in which a state has time-to-live, or does not have it",
+    SavepointWriter.with_ttl,
     UID,
     _STATE,
-    switch("--off", "take time-to-live away instead of adding it"),
-    python=("SavepointWriter.with_ttl",),
+    argument("--off", dest="enabled", action="store_false", help="take time-to-live away instead of adding it"),
 )
-def _with_ttl(plan: SavepointBuild, options: argparse.Namespace) -> None:
-    SavepointWriter(plan).with_ttl(options.uid, options.state, not options.off)
-
-
-@rewriting(
+_TOUCH: Final = by_method(
     "touch",
     "a copy with another time of last access of all values of a state",
+    SavepointWriter.touch,
     UID,
     _STATE,
-    argument("--as-of", default="now", metavar="TIME", help="the time of last access (default: now)"),
-    python=("SavepointWriter.touch",),
+    argument("--as-of", metavar="TIME", help="the time of last access (default: %(default)s)"),
 )
-def _touch(plan: SavepointBuild, options: argparse.Namespace) -> None:
-    SavepointWriter(plan).touch(options.uid, options.state, options.as_of)
-
-
-@rewriting(
+_RESIZE: Final = by_method(
     "set-max-parallelism",
     "a copy with another number of key groups",
+    SavepointWriter.with_max_parallelism,
     argument("max_parallelism", type=positive, metavar="N", help="the number of key groups"),
     argument(
         "--uid",
         help="only the operator with this uid or hash; operators of one chain need the same number (default: all operators)",
     ),
-    python=("SavepointWriter.with_max_parallelism",),
 )
-def _resize(plan: SavepointBuild, options: argparse.Namespace) -> None:
-    plan.set_max_parallelism(options.max_parallelism, options.uid)
