@@ -15,7 +15,7 @@ from state_processor.backends.write.entry_encoder import KEY, KeyHash
 from state_processor.backends.write.keyed_formats import BackendName, FormatName
 from state_processor.read.compatibility import check_compatibility
 from state_processor.read.scans import StateRequest
-from state_processor.read.snapshot_reader import SnapshotReader
+from state_processor.read.snapshot_reader import AnyReader, SnapshotReader
 from state_processor.serializers.base import TypeSerializer
 from state_processor.support.errors import StateMigrationError
 from state_processor.types.declared_types import DeclaredTypes, PythonTypeArgument
@@ -255,7 +255,7 @@ class StateWriter:
             keyed_changes.set_key_hash(draft, key_hash)
         return self
 
-    def copy_operator(self, other: SnapshotReader | str | PathLike[str], uid: Uid, as_uid: Uid | None = None) -> Self:
+    def copy_operator(self, other: AnyReader | str | PathLike[str], uid: Uid, as_uid: Uid | None = None) -> Self:
         """Copy an operator of another snapshot unchanged: all states with types and time-to-live, timers, coordinator state.
 
         The operator keeps its parallelism and max parallelism, unless :meth:`with_max_parallelism` was called for all operators.
