@@ -1,7 +1,7 @@
 """Queries of Flink SQL by their compiled plans: names and descriptions of states, start from rows, and migration.
 
 - ``descriptions``, ``query_writer``: what reading and writing ask, by the interfaces ``backends/metadata/queries.py`` and
-  ``write/query_writing.py``
+  ``write/savepoint_writer.py``
 - ``plan``, ``nodes``: compiled plans, and the description of an operator; ``operators``: the descriptions by family
 - ``naming``, ``kinds``, ``fields``, ``lineage``: names of rows, kinds of operators, columns of plans and their identities
 - ``query_operators``: the operators of a query that was submitted as text
