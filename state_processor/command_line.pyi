@@ -8,38 +8,33 @@ from state_processor.commands.command import (
     OPERATOR as OPERATOR,
     PRINTING as PRINTING,
     SNAPSHOT as SNAPSHOT,
+    UNBOUNDED as UNBOUNDED,
+    UnclosedFile as UnclosedFile,
     VERTICAL as VERTICAL,
     argument as argument,
     by_argument as by_argument,
+    check_new as check_new,
     command as command,
+    flag_values as flag_values,
     flags as flags,
     group as group,
     named_operator as named_operator,
+    new_file as new_file,
     not_negative as not_negative,
     one_of as one_of,
     pairs as pairs,
     positive as positive,
+    print_json as print_json,
+    print_table as print_table,
     repeated as repeated,
     required_operator as required_operator,
     several as several,
     switch as switch,
-)
-from state_processor.commands.listing import (
-    SEARCHED as SEARCHED,
-)
-from state_processor.commands.row_files import (
-    UnclosedFile as UnclosedFile,
-    check_new as check_new,
-    new_file as new_file,
-    write_text as write_text,
-)
-from state_processor.commands.command import (
-    UNBOUNDED as UNBOUNDED,
-    print_json as print_json,
-    print_table as print_table,
     time_text as time_text,
     with_sizes as with_sizes,
+    write_text as write_text,
 )
+from state_processor.commands.listing import SEARCHED as SEARCHED
 from state_processor.commands.row_files import (
     FORMATS as FORMATS,
     write_rows as write_rows,
@@ -50,20 +45,20 @@ from state_processor.commands.terminal import (
     say_json as say_json,
 )
 from state_processor.display.histograms import (
+    FEWEST_BARS as FEWEST_BARS,
+    TimeHistogram as TimeHistogram,
+    count_times as count_times,
     new_axes as new_axes,
     show_dates as show_dates,
-)
-from state_processor.display.showing import (
-    html_table as html_table,
-)
-from state_processor.display.progress import (
-    progress as progress,
+    unit_of as unit_of,
 )
 from state_processor.display.showing import (
     NAMES as NAMES,
     filled as filled,
+    html_table as html_table,
     with_operator as with_operator,
 )
+from state_processor.display.progress import progress as progress
 from state_processor.display.text_tables import (
     count_text as count_text,
     json_text as json_text,
@@ -72,15 +67,4 @@ from state_processor.display.text_tables import (
     size_text as size_text,
     text_of as text_of,
 )
-from state_processor.display.histograms import (
-    FEWEST_BARS as FEWEST_BARS,
-    TimeHistogram as TimeHistogram,
-    count_times as count_times,
-    unit_of as unit_of,
-)
-from state_processor.commands.command import (
-    flag_values as flag_values,
-)
-from state_processor.types.answers import (
-    Answer as Answer,
-)
+from state_processor.types.answers import Answer as Answer

@@ -8,17 +8,19 @@ from itertools import chain
 from typing import Final
 
 from state_processor.backends.read.option import ROWS
-from state_processor.commands.command import SNAPSHOT, UID, argument, command, flag_values, flags, switch
-from state_processor.commands.row_files import (
-    FORMATS,
-    STANDARD_OUTPUT,
+from state_processor.commands.command import (
+    SNAPSHOT,
+    UID,
     UnclosedFile,
+    argument,
     check_new,
-    format_of,
-    named_format,
+    command,
+    flag_values,
+    flags,
     new_file,
-    write_rows,
+    switch,
 )
+from state_processor.commands.row_files import FORMATS, format_of, named_format, write_rows
 from state_processor.commands.showing import COLUMNS, DISPLAY, KIND, WHERE, state_batches
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
@@ -28,6 +30,7 @@ from state_processor.read.snapshot_reader import SavepointReader
 from state_processor.support.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier
 
+_STANDARD_OUTPUT: Final = "-"
 _CSV: Final = "csv"
 _EXPORT: Final = (
     "Write the rows of a state into a file. The suffix of the file is the format: .csv, .json (an array), .ndjson or .jsonl (an "
@@ -86,7 +89,7 @@ def _count(options: argparse.Namespace) -> None:
     python=("sp.arrow.read_state",),
 )
 def _export(options: argparse.Namespace) -> None:
-    to_output = options.output == STANDARD_OUTPUT
+    to_output = options.output == _STANDARD_OUTPUT
     if to_output and options.format is None:
         raise OptionError("-o -: standard output needs a format; choose the format with --format")
     form, compression = (options.format, None) if to_output else format_of(options.output, options.format)

@@ -1,4 +1,4 @@
-"""Files of rows: their formats, recognized by the file name, writing of batches, and new files.
+"""Files of rows: their formats, recognized by the file name, writing of batches, and reading.
 
 Batches are written one by one. CSV and JSON don't have bytes, nested values or timestamps: these become text by the rules of
 :func:`~state_processor.display.text_tables.json_value`.
@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
+from io import BytesIO
 from typing import Any, Final
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.feather
 import pyarrow.parquet
 
-from state_processor.backends.files.location import Location
+from state_processor.commands.command import UnclosedFile
 from state_processor.display.text_tables import json_text, json_value
-from state_processor.support.errors import OptionError, WriteError
+from state_processor.support.errors import InvalidRowError, MissingFileError, OptionError
 from state_processor.support.late import pc
 
 FormatWriter = Callable[[Any, pa.Schema], AbstractContextManager[Callable[[pa.RecordBatch], object]]]
@@ -202,92 +205,106 @@ def _csv_text(value: Any) -> str | None:
     return plain if plain is None or isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
-STANDARD_OUTPUT: Final = "-"
+STANDARD_INPUT: Final = "-"
+_READ_FLAGS: Final = ("--rows", "--rows-format")
+"""The flags of a file to read, and of its format."""
 
 
-def check_new(path: str) -> None:
-    """Check that a file can be created; call this before reading its content."""
-    if not Location.parse(path).is_local:
-        raise WriteError(f"{path}: only local files are written; write a local file and copy it")
-    if os.path.lexists(path):
-        raise WriteError(f"{path} exists; name a new file")
-    directory = os.path.dirname(path) or os.curdir
-    if not os.path.isdir(directory):
-        raise WriteError(f"{path} can't be created: {directory} is not a directory; create it first")
+def read_rows(path: str, form: str | None, types: Mapping[str, pa.DataType]) -> pa.Table:
+    """Read the rows of a CSV, JSON, Parquet or Arrow file.
 
-
-@contextmanager
-def new_file(path: str) -> Iterator[Any]:
-    """Create a file. It has a temporary name until the block ends; it is removed if the block fails."""
-    check_new(path)
-    local = Location.parse(path).path
-    partial = os.path.join(os.path.dirname(local), f".state-processor-{uuid4().hex}.part")
+    ``path``: the file; ``-`` for standard input. ``form``: the format, if the name of the file does not have its suffix.
+    ``types``: types of columns, for formats that have text in place of them: times, bytes, and nested values as JSON.
+    """
+    if path == STANDARD_INPUT and form is None:
+        raise OptionError(f"standard input needs a format; choose the format with {_READ_FLAGS[1]}")
+    name, compression = (form or "", None) if path == STANDARD_INPUT else format_of(path, form, _READ_FLAGS)
     try:
-        file = open(partial, "xb")  # noqa: SIM115 - closed below, before the file gets its name
+        data = sys.stdin.buffer.read() if path == STANDARD_INPUT else _content(path, compression)
+        if name == "parquet":
+            return pyarrow.parquet.read_table(BytesIO(data))
+        if name == "feather":
+            return pyarrow.feather.read_table(BytesIO(data))
+        return _read_csv(data, types) if name == "csv" else _read_json(data.decode(), name, types)
     except OSError as problem:
-        raise WriteError(f"{path} can't be created: {problem.strerror}; name a file in a writable directory") from None
+        raise MissingFileError(f"{path} can't be read: {problem.strerror or problem}") from None
+    except (pa.ArrowException, ValueError) as problem:
+        raise InvalidRowError(f"{path}: expected rows in the format {name}: {problem}") from None
+
+
+def _content(path: str, compression: str | None) -> bytes:
+    with pa.input_stream(os.fspath(path), compression=compression) as stream:
+        return bytes(stream.read())
+
+
+def _read_csv(data: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
+    """Read CSV. An empty field is null, quoted empty text is text."""
+    names = pyarrow.csv.open_csv(BytesIO(data)).schema.names
+    column_types = {name: pa.string() for name in names if name in types}
+    options = pyarrow.csv.ConvertOptions(
+        column_types=column_types, strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""]
+    )
+    table = pyarrow.csv.read_csv(BytesIO(data), convert_options=options)
+    columns = [_of_text(n, column, types[n]) if n in types else column for n, column in zip(names, table.columns, strict=True)]
+    return pa.Table.from_arrays(columns, names=names)
+
+
+def _of_text(name: str, column: pa.ChunkedArray, type_: pa.DataType) -> Any:
+    """Return a column of text in another type: nested values are JSON."""
+    if pa.types.is_string(type_):
+        return column
+    if pa.types.is_nested(type_):
+        return _array(name, (None if text is None else json.loads(text) for text in column.to_pylist()), type_)
+    if pa.types.is_binary(type_):
+        return _array(name, column.to_pylist(), type_)
     try:
-        with file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        _rename(partial, local)
-    except FileExistsError:
-        raise WriteError(f"{path} exists; name a new file") from None
-    except OSError as problem:
-        if isinstance(problem, BrokenPipeError):
-            raise
-        raise WriteError(f"{path} can't be written: {problem.strerror or problem}") from None
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(partial)
+        return column.cast(type_)
+    except pa.ArrowException as problem:
+        raise ValueError(f"column {name!r} of type {type_}: {problem}") from None
 
 
-def write_text(path: str, text: str, *, replaced: bool) -> None:
-    """Write a text into a file; an existing file is replaced when the text is complete, if ``replaced`` is true."""
-    replaced = replaced and os.path.lexists(path)
-    target = f"{path}.{uuid4().hex}.part" if replaced else path
-    with new_file(target) as file:
-        file.write(text.encode())
-    if replaced:
-        os.replace(target, path)
+def _read_json(text: str, name: str, types: Mapping[str, pa.DataType]) -> pa.Table:
+    if name == "json" and text.lstrip()[:1] == "{":
+        raise ValueError("expected a list of objects; an object on each line is the format ndjson")
+    lines = (line for line in text.splitlines() if line.strip())
+    rows = json.loads(text) if name == "json" else list(map(json.loads, lines))
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError("expected a list of objects" if name == "json" else "expected an object in each line")
+    names = list(dict.fromkeys(column for row in rows for column in row))
+    columns = {n: [row.get(n) for row in rows] for n in names}
+    return pa.table({n: _array(n, v, types[n]) if n in types else pa.array(v) for n, v in columns.items()})
 
 
-def _rename(partial: str, path: str) -> None:
-    """Give a file its name; unlike ``rename``, never replace a file from another process."""
+def _array(name: str, values: Iterable[Any], type_: pa.DataType) -> pa.Array:
     try:
-        os.link(partial, path)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without hard links
-        if os.path.lexists(path):
-            raise FileExistsError from None
-        os.rename(partial, path)
+        return pa.array([_value(value, type_) for value in values], type_)
+    except (pa.ArrowException, ValueError, TypeError, AttributeError) as problem:
+        raise ValueError(f"column {name!r} of type {type_}: {problem}") from None
 
 
-class UnclosedFile:
-    """A file for writers that close files, or that need the position of a pipe."""
+def _value(value: Any, type_: pa.DataType) -> Any:
+    """Return a value of JSON as Arrow takes it; see :func:`~state_processor.display.text_tables.json_value`."""
+    if value is None:
+        return None
+    if pa.types.is_struct(type_):
+        names = [field.name for field in type_]
+        unknown = [name for name in value if name not in names]
+        if unknown:
+            raise ValueError(f"there is no field {unknown[0]!r}; there are {', '.join(names)}")
+        return {field.name: _value(value.get(field.name), field.type) for field in type_}
+    if pa.types.is_map(type_):
+        pairs = value.items() if isinstance(value, Mapping) else value
+        return [(_value(k, type_.key_type), _value(v, type_.item_type)) for k, v in pairs]
+    if pa.types.is_list(type_):
+        return [_value(element, type_.value_type) for element in value]
+    return _scalar(value, type_)
 
-    closed = False
 
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self._position = 0
-
-    def write(self, data: Any) -> int:
-        """Write bytes."""
-        self._file.write(data)
-        self._position += len(data)
-        return len(data)
-
-    def tell(self) -> int:
-        """Return the number of written bytes."""
-        return self._position
-
-    def flush(self) -> None:
-        """Flush buffered bytes."""
-        self._file.flush()
-
-    def close(self) -> None:
-        """Leave the file open."""
-        self.flush()
+def _scalar(value: Any, type_: pa.DataType) -> Any:
+    if pa.types.is_binary(type_):
+        return bytes.fromhex(value)
+    if pa.types.is_decimal(type_):
+        return Decimal(str(value))
+    if pa.types.is_floating(type_):
+        return float(value)
+    return pa.scalar(value, pa.string()).cast(type_).as_py() if pa.types.is_temporal(type_) else value

@@ -1,18 +1,12 @@
 """The names of :mod:`state_processor.options`, and the module of each."""
 
-from state_processor.backends.read.option import (
-    Kind as Kind,
-)
-from state_processor.backends.read.read_options import (
-    ReadOptions as ReadOptions,
-)
+from state_processor.backends.read.option import Kind as Kind
+from state_processor.backends.read.read_options import ReadOptions as ReadOptions
 from state_processor.backends.write.keyed_formats import (
     BackendName as BackendName,
     FormatName as FormatName,
 )
-from state_processor.options.access import (
-    SnapshotAccess as SnapshotAccess,
-)
+from state_processor.options.access import SnapshotAccess as SnapshotAccess
 from state_processor.options.groups import (
     ChangedSavepointOptions as ChangedSavepointOptions,
     DiffOptions as DiffOptions,
@@ -31,20 +25,12 @@ from state_processor.options.option import (
     check_given as check_given,
     values_of as values_of,
 )
-from state_processor.options.data_sources import (
-    READ_OPTIONS as READ_OPTIONS,
-)
-from state_processor.options.user_tables import (
-    check_values as check_values,
-)
-from state_processor.options.values import (
-    COUNT as COUNT,
-)
+from state_processor.options.data_sources import READ_OPTIONS as READ_OPTIONS
+from state_processor.options.user_tables import check_values as check_values
+from state_processor.options.values import COUNT as COUNT
 from state_processor.support.doors import (
     checked_choice as checked_choice,
     choice_of as choice_of,
     spelled as spelled,
 )
-from state_processor.types.durations import (
-    duration_ms as duration_ms,
-)
+from state_processor.types.durations import duration_ms as duration_ms

@@ -29,9 +29,9 @@ from state_processor.commands.command import (
     repeated,
     several,
     switch,
+    write_text,
 )
 from state_processor.commands.rewriting import rewriting
-from state_processor.commands.row_files import write_text
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.json_text import parse_json

@@ -1,14 +1,12 @@
-"""Commands that write rows of files into states, and offsets into sources."""
+"""Commands that write rows of files into states."""
 
 from __future__ import annotations
 
 import io
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import state_processor as sp
@@ -165,36 +163,3 @@ def test_mistakes(name: str, content: str, message: str, tmp_path: Path, capsys:
     assert main([*command, "--rows", str(tmp_path / name)]) == BAD_INPUT
     assert message in capsys.readouterr().err
     assert main([*command, "--rows", str(tmp_path / "none.csv")]) == BAD_INPUT
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> str:
-    splits = pa.table(
-        {
-            "topic": ["orders", "orders", "a:b"],
-            "partition": pa.array([0, 1, 0], pa.int32()),
-            "starting_offset": pa.array([100, 250, 7], pa.int64()),
-        }
-    )
-    writer = sp.arrow.SavepointWriter.new().with_source_splits("kafka", splits, connector="kafka")
-    writer.write(tmp_path / "source")
-    return str(tmp_path / "source")
-
-
-def test_offsets(source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    target = str(tmp_path / "new")
-    command = ["set-offsets", source, target, "--uid", "kafka"]
-    assert main([*command, "--set", "orders:1=200", "--set", "a:b:0=1", "--earliest"]) == 0
-    assert "SourceReaderState" in capsys.readouterr().out
-    assert main(["offsets", target, "--uid", "kafka", "--json"]) == 0
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    offsets = {(row["topic"], row["partition"]): row["starting_offset"] for row in rows}
-    assert offsets == {("orders", 0): -2, ("orders", 1): 200, ("a:b", 0): 1}
-    for more, message in (
-        ([], "pass --set or --earliest"),
-        (["--set", "orders:2=1"], "'orders:1'"),
-        (["--set", "orders:1=x"], "expected a whole number"),
-        (["--set", "orders:1"], "expected TOPIC:PARTITION=OFFSET"),
-    ):
-        assert main([*command, "--overwrite", *more]) == BAD_INPUT
-        assert message in capsys.readouterr().err

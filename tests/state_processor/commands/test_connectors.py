@@ -1,4 +1,4 @@
-"""Commands about sinks: files of a real savepoint, transactions of elements that Kafka's serializers have written."""
+"""Commands about connectors: files of a real savepoint, transactions of elements that Kafka's serializers have written."""
 
 from __future__ import annotations
 
@@ -114,3 +114,36 @@ def test_mistakes(arguments: list[str], message: str, kafka: str, tmp_path: Path
     assert main(["change-sink", kafka, str(tmp_path / "new"), "--uid", "events", *arguments]) == BAD_INPUT
     assert message in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    splits = pa.table(
+        {
+            "topic": ["orders", "orders", "a:b"],
+            "partition": pa.array([0, 1, 0], pa.int32()),
+            "starting_offset": pa.array([100, 250, 7], pa.int64()),
+        }
+    )
+    writer = sp.arrow.SavepointWriter.new().with_source_splits("kafka", splits, connector="kafka")
+    writer.write(tmp_path / "source")
+    return str(tmp_path / "source")
+
+
+def test_offsets(source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = str(tmp_path / "new")
+    command = ["set-offsets", source, target, "--uid", "kafka"]
+    assert main([*command, "--set", "orders:1=200", "--set", "a:b:0=1", "--earliest"]) == 0
+    assert "SourceReaderState" in capsys.readouterr().out
+    assert main(["offsets", target, "--uid", "kafka", "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    offsets = {(row["topic"], row["partition"]): row["starting_offset"] for row in rows}
+    assert offsets == {("orders", 0): -2, ("orders", 1): 200, ("a:b", 0): 1}
+    for more, message in (
+        ([], "pass --set or --earliest"),
+        (["--set", "orders:2=1"], "'orders:1'"),
+        (["--set", "orders:1=x"], "expected a whole number"),
+        (["--set", "orders:1"], "expected TOPIC:PARTITION=OFFSET"),
+    ):
+        assert main([*command, "--overwrite", *more]) == BAD_INPUT
+        assert message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Commands that show and change pending work of a sink: files, and Kafka transactions."""
+"""Commands that show and change the state of connectors: offsets of sources, pending files and transactions of sinks."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ import pyarrow as pa
 from state_processor import arrow
 from state_processor.backends.connectors import file_sink, kafka
 from state_processor.backends.connectors.connector import RAW, RAW_BYTES, ROLE, VERSION, WRITER
-from state_processor.backends.connectors.registry import sinks
+from state_processor.backends.connectors.registry import sinks, sources
 from state_processor.backends.read.option import Kind
 from state_processor.commands.command import (
     PRINTING,
     SNAPSHOT,
+    UID,
     UID_HELP,
     argument,
     command,
     flag_values,
     flags,
+    pairs,
     print_json,
     print_table,
     repeated,
     several,
+    switch,
 )
 from state_processor.commands.rewriting import rewriting
 from state_processor.display.showing import NAMES, filled
@@ -39,15 +42,77 @@ Row = Mapping[str, Any]
 _BYTES: Final = frozenset({RAW_BYTES, VERSION, file_sink.FILE, file_sink.FILE_VERSION})
 _PATHS: Final = (file_sink.PATH, file_sink.TEMPORARY)
 
+
+_EARLIEST: Final = -2
+"""The offset of Kafka for the start of a partition."""
+
+_CONNECTOR: Final = "the connector; by default detected from the bytes"
+_SOURCE: Final = argument("--connector", choices=tuple(sources()), help=_CONNECTOR)
 _SINK: Final = several(
     argument("--uid", required=True, help=f"the sink: {UID_HELP}"),
-    argument("--connector", choices=(*sinks(), RAW), help="the connector; by default detected from the bytes"),
+    argument("--connector", choices=(*sinks(), RAW), help=_CONNECTOR),
     argument(
         "--committer",
         metavar="UID",
         help="the operator of the committers, if its uid is not 'Sink Committer: ' and the uid of the sink",
     ),
 )
+
+
+@command(
+    "offsets",
+    "offsets of a source",
+    "Show the splits of a source with their offsets (read_source_splits).",
+    SNAPSHOT,
+    PRINTING,
+    flags(Kind.SPLITS),
+    UID,
+    _SOURCE,
+    python=("SavepointReader.read_source_splits",),
+)
+def _offsets(options: argparse.Namespace) -> None:
+    rows = _splits(options).to_pylist()
+    if options.json:
+        print_json(rows)
+        return
+    print_table([name for name in filled(rows[0] if rows else (), rows) if name not in ("raw", "version")], rows, options)
+
+
+@rewriting(
+    "set-offsets",
+    "a copy with other offsets of a source of Kafka (with_source_splits)",
+    UID,
+    _SOURCE,
+    repeated("--set", "the next offset to read of a partition", metavar="TOPIC:PARTITION=OFFSET"),
+    switch("--earliest", "read all other partitions from their earliest offset"),
+    python=("SavepointWriter.with_source_splits",),
+)
+def _set_offsets(plan: SavepointBuild, options: argparse.Namespace) -> None:
+    offsets = pairs("--set", "TOPIC:PARTITION=OFFSET", options.set)
+    if not offsets and not options.earliest:
+        raise OptionError("nothing to change: pass --set or --earliest")
+    splits = _splits(options)
+    if kafka.STARTING not in splits.column_names:
+        raise OptionError(f"the source {options.uid} has no column {kafka.STARTING!r}: only offsets of Kafka can be set")
+    rows = splits.to_pylist()
+    names = {f"{row[kafka.TOPIC]}:{row[kafka.PARTITION]}" for row in rows if row[kafka.TOPIC] is not None}
+    for name, offset in offsets.items():
+        if name not in names:
+            raise NotFoundError.naming_nearest("partition", name, sorted(names), f"source {options.uid}")
+        if not offset.removeprefix("-").isdecimal():
+            raise OptionError(f"--set {name}={offset}: expected a whole number")
+    for row in rows:
+        name = f"{row[kafka.TOPIC]}:{row[kafka.PARTITION]}"
+        if name in offsets:
+            row[kafka.STARTING] = int(offsets[name])
+        elif options.earliest and name in names:
+            row[kafka.STARTING] = _EARLIEST
+    changed = pa.Table.from_pylist(rows, splits.schema)
+    SavepointWriter(plan).with_source_splits(OperatorIdentifier.of(options.uid), changed, options.connector)
+
+
+def _splits(options: argparse.Namespace) -> pa.Table:
+    return arrow.read_source_splits(options.path, options.uid, options.connector, **flag_values(options))
 
 
 @command(
