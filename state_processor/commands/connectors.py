@@ -39,7 +39,8 @@ from state_processor.write.savepoint_writer import SavepointWriter
 
 Row = Mapping[str, Any]
 
-_BYTES: Final = frozenset({RAW_BYTES, VERSION, file_sink.FILE, file_sink.FILE_VERSION})
+_BYTES: Final = frozenset({RAW_BYTES, VERSION})
+_BYTES_OF_SINK: Final = _BYTES | {file_sink.FILE, file_sink.FILE_VERSION}
 _PATHS: Final = (file_sink.PATH, file_sink.TEMPORARY)
 
 
@@ -71,11 +72,7 @@ _SINK: Final = several(
     python=("SavepointReader.read_source_splits",),
 )
 def _offsets(options: argparse.Namespace) -> None:
-    rows = _splits(options).to_pylist()
-    if options.json:
-        print_json(rows)
-        return
-    print_table([name for name in filled(rows[0] if rows else (), rows) if name not in ("raw", "version")], rows, options)
+    _print(_splits(options), options, _BYTES)
 
 
 @rewriting(
@@ -111,6 +108,15 @@ def _set_offsets(plan: SavepointBuild, options: argparse.Namespace) -> None:
     SavepointWriter(plan).with_source_splits(OperatorIdentifier.of(options.uid), changed, options.connector)
 
 
+def _print(table: pa.Table, options: argparse.Namespace, hidden: frozenset[str], whole: frozenset[str] = NAMES) -> None:
+    rows = table.to_pylist()
+    if options.json:
+        print_json(rows)
+        return
+    columns = [name for name in filled(rows[0] if rows else (), rows) if name not in hidden]
+    print_table(columns, rows, options, whole=whole)
+
+
 def _splits(options: argparse.Namespace) -> pa.Table:
     return arrow.read_source_splits(options.path, options.uid, options.connector, **flag_values(options))
 
@@ -126,12 +132,7 @@ def _splits(options: argparse.Namespace) -> pa.Table:
     python=("SavepointReader.read_sink_state",),
 )
 def _show(options: argparse.Namespace) -> None:
-    rows = _state(options).to_pylist()
-    if options.json:
-        print_json(rows)
-        return
-    columns = [name for name in filled(rows[0] if rows else (), rows) if name not in _BYTES]
-    print_table(columns, rows, options, whole=NAMES.union(_PATHS))
+    _print(_state(options), options, _BYTES_OF_SINK, NAMES.union(_PATHS))
 
 
 def _state(options: argparse.Namespace) -> pa.Table:
