@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import ast
 import pkgutil
+import sys
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -18,6 +21,25 @@ def stub_names(module: str, stub: str = "__init__.pyi") -> dict[str, str]:
     content = ast.parse(pkgutil.get_data(module, stub) or b"")
     imports = [node for node in content.body if isinstance(node, ast.ImportFrom)]
     return {alias.name: str(node.module) for node in imports for alias in node.names}
+
+
+def lazy_names(room: str, stub: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a module whose stub lists its names, for tools that check types as well.
+
+    ``room``: the name of the module. ``stub``: the file beside it.
+    """
+    names = cache(lambda: stub_names(room, stub))
+
+    def find(name: str) -> Any:
+        if name == "__all__":
+            return sorted(names())
+        if name.startswith("__") or name not in names():
+            raise AttributeError(f"module {room!r} has no attribute {name!r}")
+        value = getattr(import_module(names()[name]), name)
+        setattr(sys.modules[room], name, value)
+        return value
+
+    return find, lambda: sorted(names())
 
 
 _MODULES = stub_names(__name__)

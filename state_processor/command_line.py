@@ -7,6 +7,6 @@ listed in ``command_line.pyi``, and may change in a minor version.
 
 from __future__ import annotations
 
-from state_processor.support.late import lazy_names
+from state_processor import lazy_names
 
 __getattr__, __dir__ = lazy_names(__name__, "command_line.pyi")

@@ -5,6 +5,6 @@ Packages that build an application import the names of ``__init__.pyi`` from her
 
 from __future__ import annotations
 
-from state_processor.support.late import lazy_names
+from state_processor import lazy_names
 
 __getattr__, __dir__ = lazy_names(__name__, "__init__.pyi")

@@ -1,20 +1,17 @@
-"""Modules and names that are imported when they are first used.
+"""Modules of other libraries that are imported when they are first used.
 
-The import of some libraries takes longer than a small read, and their packages are installed for some features only. A room lists
-the names of other modules.
+Their import takes longer than a small read, or their packages are installed for some features only.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from state_processor import stub_names
 from state_processor.support.errors import OptionError
 
 __all__ = ["cramjam", "pc", "require", "requirement"]
@@ -79,22 +76,3 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 else:
     cramjam, pc = LateModule("cramjam"), LateModule("pyarrow.compute")
-
-
-def lazy_names(room: str, stub: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a module whose stub lists its names, for tools that check types as well.
-
-    ``room``: the name of the module. ``stub``: the file beside it.
-    """
-    names = cache(lambda: stub_names(room, stub))
-
-    def find(name: str) -> Any:
-        if name == "__all__":
-            return sorted(names())
-        if name.startswith("__") or name not in names():
-            raise AttributeError(f"module {room!r} has no attribute {name!r}")
-        value = getattr(import_module(names()[name]), name)
-        setattr(sys.modules[room], name, value)
-        return value
-
-    return find, lambda: sorted(names())
