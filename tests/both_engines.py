@@ -27,7 +27,7 @@ from unittest import mock
 import pyarrow as pa
 
 import state_processor as sp
-from state_processor.commands import rewriting, sinks
+from state_processor.commands import connectors, rewriting
 from state_processor.commands.command import flag_values
 from state_processor.errors import StateProcessorError
 from state_processor.options.access import SnapshotAccess
@@ -134,7 +134,7 @@ def _pair_commands(spark: Callable[[], Any]) -> None:
                 target = options.target if is_refused else os.path.join(directory, "savepoint")
                 with (
                     mock.patch.multiple(rewriting, SavepointWriter=writer, LocalEngine=lambda *_: SparkEngine(session)),
-                    mock.patch.object(sinks, "SavepointWriter", writer),
+                    mock.patch.object(connectors, "SavepointWriter", writer),
                 ):
                     other = run(Namespace(**{**vars(options), "target": target}))
             if is_refused or isinstance(other, Exception):
