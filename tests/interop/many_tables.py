@@ -27,7 +27,8 @@ KEY_GROUPS: Final = 128
 TABLES: Final = 200
 VALUE_BYTES: Final = 4000
 """A block of a table has one or two such values."""
-TABLE_BYTES: Final = 64 << 20
+TABLE_BYTES: Final = 60 << 20
+"""Values of the real table. The writer begins a new table at 64 MiB."""
 _REAL: Final = 64
 """The key group that the real table has."""
 _TAG: Final = bytes(8)
