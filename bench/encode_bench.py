@@ -11,8 +11,8 @@ from figures import Figure
 from specimens import SPECIMENS
 
 from state_processor.serializers import DecodeOptions, TypeSerializer
+from state_processor.serializers.hash_codes import hash_codes
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.serializers.keys.hash_codes import hash_codes
 
 ROWS, DISTINCT, REPEATS = 500_000, 1_000, 5
 IN_PYTHON = 20_000

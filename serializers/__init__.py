@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from state_processor.serializers.base import (
     CompositeTypeSerializerSnapshot,
+    SchemaCompatibility,
     SimpleSerializer,
     SimpleTypeSerializerSnapshot,
     TypeSerializer,
@@ -12,11 +13,9 @@ from state_processor.serializers.base import (
     read_versioned_snapshot,
     simple_snapshots,
 )
-from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.registry import register_snapshot
-from state_processor.serializers.user_registrations import registrations
+from state_processor.serializers.registry import register_snapshot, registrations
 from state_processor.support.plugin_table import PLUGINS
 
 if TYPE_CHECKING:
@@ -24,12 +23,11 @@ if TYPE_CHECKING:
     from state_processor.serializers.core.basic import CharSerializer, NumberSerializer, StringSerializer, StringValueSerializer
     from state_processor.serializers.core.fixed_width import FixedWidthSerializer
     from state_processor.serializers.core.pojo import PojoSerializer
-    from state_processor.serializers.core.pojo_entries import PojoField, register_pojo_class, register_primitive_fields
+    from state_processor.serializers.core.pojo_fields import PojoField, register_pojo_class, register_primitive_fields
+    from state_processor.serializers.core.rows import TupleSerializer, TupleSerializerSnapshot
     from state_processor.serializers.core.self_written import register_value_class
-    from state_processor.serializers.core.tuples import TupleSerializer, TupleSerializerSnapshot
-    from state_processor.serializers.kryo.protobuf import register_protobuf
     from state_processor.serializers.kryo.serializer import KryoSerializer, KryoSerializerSnapshot
-    from state_processor.serializers.kryo.user_classes import register_kryo_class
+    from state_processor.serializers.kryo.user_classes import register_kryo_class, register_protobuf
     from state_processor.serializers.runtime.beam import register_coder
     from state_processor.serializers.table.operator_records import SortedMapSerializerSnapshot
     from state_processor.serializers.table.rowdata import RowDataSerializer
@@ -40,20 +38,20 @@ _HOMES: Final = {
     "KryoSerializer": "kryo.serializer",
     "KryoSerializerSnapshot": "kryo.serializer",
     "NumberSerializer": "core.basic",
-    "PojoField": "core.pojo_entries",
+    "PojoField": "core.pojo_fields",
     "PojoSerializer": "core.pojo",
     "RowDataSerializer": "table.rowdata",
     "SimpleArraySerializer": "core.arrays",
     "SortedMapSerializerSnapshot": "table.operator_records",
     "StringSerializer": "core.basic",
     "StringValueSerializer": "core.basic",
-    "TupleSerializer": "core.tuples",
-    "TupleSerializerSnapshot": "core.tuples",
+    "TupleSerializer": "core.rows",
+    "TupleSerializerSnapshot": "core.rows",
     "register_coder": "runtime.beam",
     "register_kryo_class": "kryo.user_classes",
-    "register_pojo_class": "core.pojo_entries",
-    "register_primitive_fields": "core.pojo_entries",
-    "register_protobuf": "kryo.protobuf",
+    "register_pojo_class": "core.pojo_fields",
+    "register_primitive_fields": "core.pojo_fields",
+    "register_protobuf": "kryo.user_classes",
     "register_value_class": "core.self_written",
 }
 """Modules that few processes need."""

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.paths import default_names
 from state_processor.support.errors import (
     UNWRITABLE,
     InvalidRowError,
@@ -35,6 +34,14 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = -1
 """``length`` of serializers whose values differ in size."""
+
+
+def default_names(count: int) -> tuple[str, ...]:
+    """Return the names of children that their type does not name.
+
+    ``count``: the number of children.
+    """
+    return ("",) if count == 1 else tuple(map(str, range(count)))
 
 
 class Codec(ABC):
@@ -71,7 +78,7 @@ class Codec(ABC):
 
     @property
     def child_names(self) -> Sequence[str]:
-        """Names of :attr:`children` in :mod:`~state_processor.serializers.paths`; an empty name adds nothing to a path."""
+        """Names of :attr:`children` in :mod:`~state_processor.serializers.traversal`; an empty name adds nothing to a path."""
         return default_names(len(self.children))
 
     @property

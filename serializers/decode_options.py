@@ -94,8 +94,11 @@ def optional_field(name: str, type_: pa.DataType, groups: Iterable[str]) -> pa.F
 
 def optional_groups(type_: pa.StructType) -> dict[str, list[str]]:
     """Return the groups of the optional fields of a struct."""
-    marks = {f.name: f.metadata[_OPTIONAL] for f in type_ if f.metadata is not None and _OPTIONAL in f.metadata}
-    return {name: mark.decode().split("\0") for name, mark in marks.items()}
+    groups = {}
+    for field in type_:
+        if field.metadata is not None and _OPTIONAL in field.metadata:
+            groups[field.name] = field.metadata[_OPTIONAL].decode().split("\0")
+    return groups
 
 
 Nanos = Literal["error", "check", "truncate", "string"]

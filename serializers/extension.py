@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from state_processor.serializers.base import DescribedSerializer, LeafSerializer, write_versioned_snapshot
-from state_processor.serializers.codec import VARIABLE, Codec
+from state_processor.serializers.codec import VARIABLE, Codec, default_names
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.collections import ListCodec, MapCodec
 from state_processor.serializers.core.fixed_width import FixedWidthCodec, big_endian, characters, text
 from state_processor.serializers.core.nullable import EitherValue, NullMarking
-from state_processor.serializers.core.pojo_columns import CLASS_FIELD, ClassLimit
+from state_processor.serializers.core.pojo_fields import CLASS_FIELD, ClassLimit
+from state_processor.serializers.core.rows import FieldsSerializer, fields_text
 from state_processor.serializers.core.templates import (
     DelegatingCodec,
     DelegatingSerializer,
@@ -24,15 +25,15 @@ from state_processor.serializers.core.templates import (
     nested_snapshots,
 )
 from state_processor.serializers.core.temporal import LocalDateTimeSerializer
-from state_processor.serializers.core.tuples import FieldsSerializer, fields_text
 from state_processor.serializers.decode_options import optional_field
+from state_processor.serializers.format_versions import SnapshotVersions, declared_versions
 from state_processor.serializers.java.hashing import EncodedValues, Hashes, fold_long, signed
 from state_processor.serializers.java.hashing import of_string as string_hash
 from state_processor.serializers.kernel.columns import DISCARD, Column
 from state_processor.serializers.kernel.encode.conversion import fields_in_order, match_fields
 from state_processor.serializers.kernel.encode.distinct_keys import distinct_values
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.paths import ELEMENT, KEY, VALUE, default_names, field_names
+from state_processor.serializers.registry import description, register_description
 from state_processor.serializers.runtime.scala import (
     NothingSerializer,
     OptionSerializer,
@@ -42,8 +43,7 @@ from state_processor.serializers.runtime.scala import (
     product_hash,
     scala_hash,
 )
-from state_processor.serializers.snapshot_versions import SnapshotVersions, declared_versions
-from state_processor.serializers.user_registrations import description, register_description
+from state_processor.serializers.traversal import ELEMENT, KEY, VALUE, field_names
 from state_processor.support.doors import registering
 from state_processor.support.late import pc, require
 

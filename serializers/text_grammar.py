@@ -1,7 +1,8 @@
-"""Grammar of dates, times and numbers as text: ISO, in ASCII digits, without surrounding text or other signs.
+"""Text that users write: dates, times and numbers, and JSON.
 
-The encode kernel accepts exactly these texts (:mod:`~state_processor.serializers.kernel.encode.times`,
-:mod:`~state_processor.serializers.kernel.encode.numbers`). Python parses text with these patterns.
+Dates, times and numbers are ISO, in ASCII digits, without surrounding text or other signs. The encode kernel accepts exactly
+these texts (:mod:`~state_processor.serializers.kernel.encode.times`, :mod:`~state_processor.serializers.kernel.encode.numbers`).
+Python parses text with these patterns.
 
 =========== ==============================================================================================
 date        a year of 4 to 10 digits, month and day: ``2024-02-29``, ``-0044-03-15``, ``+12024-01-01``
@@ -14,6 +15,8 @@ number      digits, one point among or around them, an exponent of up to 10 digi
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from decimal import Decimal
 from typing import Any, Final
@@ -68,3 +71,37 @@ def shown(value: Any) -> str:
     """Return the text of a value for a message; long text is shortened to its beginning."""
     text = str(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"
+
+
+# JSON
+
+
+def parse_json(text: str) -> Any:
+    """Return the value of a JSON text."""
+    try:
+        return json.loads(text, parse_float=_finite, object_pairs_hook=_distinct)
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {twice[:40]!r} is twice in an object of JSON")
+    return values
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"the number {digits[:40]} in JSON is too large for a double")
+    return number
+
+
+def json_text_of(value: Any) -> str:
+    """Return a value as JSON. Bytes are hexadecimal digits; values of types that JSON lacks are their text."""
+    return json.dumps(
+        value, ensure_ascii=False, default=lambda unknown: unknown.hex() if isinstance(unknown, bytes) else str(unknown)
+    )

@@ -1,4 +1,24 @@
-"""Visits of trees: of serializers and of serializer snapshots, by their named children."""
+"""Visits of trees, of serializers and of serializer snapshots, by their named children; paths of the parts.
+
+The path of a part, such as ``value.address.tags.element``, is names joined with dots. It begins with a column (``value``,
+``map_key``), or with the part of a state and a colon (``key:``), or it is empty. Each further name is the name of a child
+(:attr:`~.base.TypeSerializer.child_names`):
+
+======================================= =======================================================
+type                                    names
+======================================= =======================================================
+POJO, Avro record                       the fields
+row, tuple                              the names of the columns, ``f0``, ``f1``, … by default
+case class                              ``_1``, ``_2``, …
+list, set, array                        ``element``
+map                                     ``key`` and ``value``
+``Either``                              ``left`` and ``right``
+nullable value, value with time-to-live none: the path of the inner type is the path of the type
+others                                  ``0``, ``1``, …; an only child has no name
+======================================= =======================================================
+
+Names may contain dots, so a path is compared with known paths (:func:`is_inside`) and not split.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +29,40 @@ from typing import Any, Final, Protocol, TypeVar, cast
 
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.io import MAX_NESTING
-from state_processor.serializers.paths import join
 from state_processor.support.errors import OptionError
+
+ELEMENT: Final = "element"
+KEY: Final = "key"
+VALUE: Final = "value"
+LEFT: Final = "left"
+RIGHT: Final = "right"
+
+
+def join(path: str, name: str) -> str:
+    """Return the path of a child. A child without name has the path of its parent."""
+    return f"{path}{'.' if name and path and not path.endswith(':') else ''}{name}"
+
+
+def is_inside(path: str, outer: str) -> bool:
+    """Check if a path is another one, or the path of a part inside it."""
+    return path == outer or path.startswith(f"{outer}.")
+
+
+def moved(path: str, outer: str, new: str) -> str:
+    """Return the path of a part inside ``outer`` as the path of the same part inside ``new``."""
+    return new + path[len(outer) :]
+
+
+def field_names(count: int, prefix: str = "f", first: int = 0) -> tuple[str, ...]:
+    """Return the names of fields without names: ``f0``, ``f1``, … in tuples and rows.
+
+    ``count``: the number of fields. ``prefix`` and ``first``: the letter and the first number: ``_`` and 1 in case classes of
+    Scala.
+    """
+    return tuple(f"{prefix}{i}" for i in range(first, first + count))
+
+
+# Visits
 
 
 class Tree(Protocol):
@@ -125,7 +177,9 @@ def transform(part: P, function: Callable[[Codec], Codec]) -> P:
         return cast(P, with_changed_children(outer, [transform(child, function) for child in outer.children]))
     if not is_dataclass(part) or isinstance(part, type):
         return part
-    old = {field.name: getattr(part, field.name) for field in fields(part)}
-    new = {name: transform(value, function) for name, value in old.items() if isinstance(value, Codec)}
-    changed = {name: value for name, value in new.items() if value is not old[name]}
+    changed = {}
+    for field in fields(part):
+        old = getattr(part, field.name)
+        if isinstance(old, Codec) and (new := transform(old, function)) is not old:
+            changed[field.name] = new
     return replace(part, **changed) if changed else part

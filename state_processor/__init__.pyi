@@ -66,7 +66,7 @@ from state_processor.opening import open as open
 from state_processor.read.snapshots import list_snapshots as list_snapshots
 from state_processor.reader import SavepointReader as SavepointReader
 from state_processor.samples import sample_savepoint as sample_savepoint
-from state_processor.serializers.compatibility import SchemaCompatibility as SchemaCompatibility
+from state_processor.serializers.base import SchemaCompatibility as SchemaCompatibility
 from state_processor.spark.data_source_registration import register as register
 from state_processor.applications.changes.spark_difference import diff as diff
 from state_processor.applications.sql.spark_views import create_views as create_views

@@ -100,7 +100,7 @@ from state_processor.read.snapshots import (
     searched as searched,
     snapshots_table as snapshots_table,
 )
-from state_processor.serializers.evolution.releases import (
+from state_processor.serializers.evolution.migration import (
     RELEASES as RELEASES,
 )
 from state_processor.serializers.format_versions import (

@@ -126,14 +126,14 @@ from state_processor.read.sizes import (
 from state_processor.serializers.decode_options import (
     Nanos as Nanos,
 )
-from state_processor.serializers.json_text import (
+from state_processor.serializers.text_grammar import (
     json_text_of as json_text_of,
     parse_json as parse_json,
 )
 from state_processor.serializers.kernel.decode.loop import (
     compile_reading as compile_reading,
 )
-from state_processor.serializers.paths import (
+from state_processor.serializers.traversal import (
     join as join,
 )
 from state_processor.types.declared_types import (

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.core.pojo_entries import register_pojo_class
+from state_processor.serializers.core.pojo_fields import register_pojo_class
 from state_processor.serializers.kryo.user_classes import register_kryo_class
 from tests.archives import unpacked
 

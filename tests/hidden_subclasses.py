@@ -13,9 +13,9 @@ from state_processor.backends.write.assembly import commit_savepoint
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.base import TypeSerializerSnapshot
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.pojo_entries import PojoField
+from state_processor.serializers.core.pojo_fields import PojoField
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.user_registrations import Registrations, register, registrations
+from state_processor.serializers.registry import Registrations, register, registrations
 from tests.backends.operator_files import SubtaskHandles, new_operator
 from tests.interop.rewriting import write_keyed
 

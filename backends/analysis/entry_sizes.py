@@ -27,8 +27,8 @@ from state_processor.backends.read.keyed_splits import (
     plan_splits,
 )
 from state_processor.backends.read.stored_operator import StoredOperator, naming_state
-from state_processor.serializers.core.calendars import java_zone
-from state_processor.serializers.core.sql_times import in_time_zone
+from state_processor.serializers.core.temporal import in_time_zone
+from state_processor.serializers.core.time_values import java_zone
 from state_processor.support.late import pc
 
 ENTRIES: Final = "entries"

@@ -2,7 +2,7 @@
 
 An installed package registers its connectors through the entry point group ``state_processor.connectors``: the entry point is a
 connector, a list of connectors, or a function that calls :func:`register_connectors`. Registrations have the scope of
-:func:`~state_processor.serializers.user_registrations.registrations`.
+:func:`~state_processor.serializers.registry.registrations`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ from state_processor.backends.connectors.kafka import DYNAMIC_KAFKA, KAFKA, KAFK
 from state_processor.backends.connectors.layouts.choices import Versions
 from state_processor.backends.connectors.layouts.tables import LAYOUTS, Layouts, combined
 from state_processor.backends.connectors.sequence import SEQUENCE
-from state_processor.serializers.registry import entry_points
-from state_processor.serializers.user_registrations import current_registrations, install, register
+from state_processor.serializers.registry import current_registrations, entry_points, install, register
 from state_processor.support.errors import OptionError, describe
 from state_processor.support.plugin_table import PLUGINS
 

@@ -18,8 +18,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.key_groups import key_group
-from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
-from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot, Verdict
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.format_versions import FormatVersions

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from state_processor.serializers.kernel.columns import LAST_ACCESS_FIELD
-from state_processor.serializers.paths import ELEMENT, KEY, VALUE, is_inside
+from state_processor.serializers.traversal import ELEMENT, KEY, VALUE, is_inside
 from state_processor.support.errors import OptionError
 
 

@@ -32,7 +32,7 @@ from state_processor.serializers.kernel.decode.decoder import ColumnDecoder, Fee
 from state_processor.serializers.kernel.decode.program import CONTEXT, DecodeBuilder, DecodeProgram
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.kernel.outcomes import log_fallback
-from state_processor.serializers.user_registrations import Registrations, current_registrations
+from state_processor.serializers.registry import Registrations, current_registrations
 from state_processor.support.errors import (
     CorruptSnapshotError,
     ForeignCodeError,

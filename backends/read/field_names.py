@@ -11,8 +11,7 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.state.column_types import DeclaredNames
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.rows import RowSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.core.rows import RowSerializer, TupleSerializer
 from state_processor.serializers.table.row_names import RowNames, names_of_row, rows_in
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.support.doors import spelled

@@ -23,7 +23,7 @@ from state_processor.backends.read.stored_operator import StoredOperator, naming
 from state_processor.backends.state.column_types import TypeByPath, evolved
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.python_states import blaming_declared_type, shown_name
-from state_processor.serializers.paths import is_inside, moved
+from state_processor.serializers.traversal import is_inside, moved
 from state_processor.support.errors import OptionError
 from state_processor.support.late import pc
 

@@ -18,10 +18,10 @@ from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.hash_codes import hash_codes
 from state_processor.serializers.kernel.encode.conversion import conform
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kernel.encode.loop import BEGIN, END
-from state_processor.serializers.keys.hash_codes import hash_codes
 from state_processor.support.errors import (
     UNWRITABLE,
     InvalidRowError,

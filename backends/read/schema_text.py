@@ -15,7 +15,7 @@ import pyarrow as pa
 from state_processor.backends.formats.row_layout import NAMESPACE, VALUE
 from state_processor.backends.formats.row_shapes import WINDOW
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.serializers.core.sql_times import zoned_types
+from state_processor.serializers.core.temporal import zoned_types
 from state_processor.serializers.decode_options import SPARK_NAMES
 from state_processor.support.doors import spelled
 

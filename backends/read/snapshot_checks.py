@@ -36,7 +36,7 @@ from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import StoredOperator, leaf_keyed_handles, operator_label, subtask_label
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.backends.state.key_groups import key_group
-from state_processor.serializers.keys.hash_codes import hash_codes
+from state_processor.serializers.hash_codes import hash_codes
 from state_processor.support.errors import StateProcessorError, UnsupportedFormatError, foreign_errors
 
 

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, Ty
 from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, StateDescription
 from state_processor.backends.state.python_states import PythonType, Unpickled, shown_name, with_python_type
 from state_processor.backends.state.state_headers import DESCRIBED, Same
-from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.base import TypeSerializer, Verdict
 from state_processor.serializers.codec import Codec
-from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.java.types import JavaType
-from state_processor.serializers.paths import ELEMENT, KEY, VALUE, is_inside, join, moved
-from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.serializers.traversal import transform
+from state_processor.serializers.runtime.wrapping import TtlSerializer
+from state_processor.serializers.shared_types import PortableType
+from state_processor.serializers.traversal import ELEMENT, KEY, VALUE, is_inside, join, moved, transform
 from state_processor.support.doors import spelled
 from state_processor.support.errors import OptionError, StateMigrationError
 
@@ -81,8 +79,8 @@ def evolved(state: _State, column_types: ColumnTypes) -> _State:
 
 @lru_cache(maxsize=DESCRIBED)
 def _evolved(pair: Same) -> Any:
-    from state_processor.serializers.core.calendars import java_zone
-    from state_processor.serializers.core.sql_times import in_time_zone
+    from state_processor.serializers.core.temporal import in_time_zone
+    from state_processor.serializers.core.time_values import java_zone
 
     state, column_types = pair.objects
     python = column_types.type_in_python(state.name)
@@ -99,7 +97,7 @@ def _evolved(pair: Same) -> Any:
 
 def undescribed_as_bytes(state: _State) -> _State:
     """Return the state with bytes for values of undescribed classes, if entries contain lengths."""
-    from state_processor.serializers.runtime.undescribed import with_undescribed_classes
+    from state_processor.serializers.runtime.wrapping import with_undescribed_classes
 
     if state.kind == LIST or state.is_timer:
         return state
@@ -109,7 +107,7 @@ def undescribed_as_bytes(state: _State) -> _State:
 def declared(state: _State, types: Mapping[str, JavaType]) -> _State:
     """Return the state with the given Java types for parts that Kryo wrote.
 
-    ``types``: the types by path (:mod:`~state_processor.serializers.paths`), which begins with a column.
+    ``types``: the types by path (:mod:`~state_processor.serializers.traversal`), which begins with a column.
     """
     if not types:
         return state

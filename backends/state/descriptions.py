@@ -12,8 +12,7 @@ from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.collections import JoinedListCodec, ListSerializer, MapSerializer
 from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
-from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.serializers.runtime.wrapping import WrappingSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer, WrappingSerializer
 from state_processor.serializers.table.python_state import PYTHON_PREFIX, PythonKeySerializer, python_key
 from state_processor.support.errors import (
     CorruptSnapshotError,

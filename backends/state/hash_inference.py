@@ -20,8 +20,8 @@ import pyarrow as pa
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.hash_codes import column_hashes, polynomial
 from state_processor.serializers.kernel.encode.conversion import conform
-from state_processor.serializers.keys.hash_codes import column_hashes, polynomial
 from state_processor.support.doors import code_or_text
 from state_processor.support.errors import InvalidRowError, OptionError, UnsupportedFormatError
 from state_processor.support.late import pc

@@ -15,9 +15,8 @@ import numpy as np
 
 from state_processor.serializers.base import TypeSerializerSnapshot, read_versioned_snapshot, write_versioned_snapshot
 from state_processor.serializers.core.unread import UnreadSnapshot
-from state_processor.serializers.format_versions import FormatVersions
+from state_processor.serializers.format_versions import ADAPTER_VERSION, FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.snapshot_versions import ADAPTER_VERSION
 from state_processor.support.errors import StateProcessorError, UnknownSerializerError
 
 JAVA_OBJECTS: Final = "its serializers are Java objects; restore it in Flink 1.8 to 1.16 and take a new savepoint"

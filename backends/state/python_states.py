@@ -25,8 +25,8 @@ from state_processor.backends.state.descriptions import (
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.collections import JoinedListCodec, ListSerializer, MapSerializer
-from state_processor.serializers.evolution.portable_type import PortableType
-from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer
+from state_processor.serializers.shared_types import PortableType
 from state_processor.serializers.table.python_state import (
     PYTHON_PREFIX,
     CountedPiecesSerializer,
@@ -162,7 +162,7 @@ def with_python_type(state: _State, type_: PythonType, unpickled: Unpickled = Fa
 
 def in_byte_arrays(state: KeyedDescription) -> KeyedDescription:
     """Return the registered state of a declared state of a PyFlink job: values and keys of maps are byte arrays."""
-    from state_processor.serializers.table.python_values import ByteArrayWrapperSerializer
+    from state_processor.serializers.table.python_state import ByteArrayWrapperSerializer
 
     value: TypeSerializer = BytesSerializer()
     if isinstance(state.value, TtlSerializer):

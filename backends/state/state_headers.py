@@ -34,7 +34,7 @@ from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.user_registrations import Registrations, current_registrations
+from state_processor.serializers.registry import Registrations, current_registrations
 from state_processor.support.errors import (
     CorruptSnapshotError,
     ForeignCodeError,

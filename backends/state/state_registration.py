@@ -23,7 +23,7 @@ from state_processor.backends.state.descriptions import (
 )
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.runtime.namespaces import TimerSerializer
-from state_processor.serializers.runtime.ttl import AsynchronousTtlSerializer, TtlSerializer
+from state_processor.serializers.runtime.wrapping import AsynchronousTtlSerializer, TtlSerializer
 
 MODES: Final = {OPERATOR_LIST: h.SPLIT_DISTRIBUTE, UNION_LIST: h.UNION, BROADCAST: h.BROADCAST}
 """The distribution mode of each kind of operator state."""

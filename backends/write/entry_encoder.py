@@ -45,13 +45,13 @@ from state_processor.backends.write.blobs import BlobAddress
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.collections import JoinedListCodec, MapStateValue
 from state_processor.serializers.core.templates import SignFlippedLongSerializer
+from state_processor.serializers.hash_codes import hash_codes
 from state_processor.serializers.kernel.columns import Column
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kernel.encode.encoder import ColumnEncoder, Encoded, describe_row
 from state_processor.serializers.kernel.encode.program import EncodeBuilder, EncodeOptions, EncodeProgram
 from state_processor.serializers.kernel.opcodes import LOOSE, Op
-from state_processor.serializers.keys.hash_codes import hash_codes
-from state_processor.serializers.runtime.ttl import TtlMapStateValue
+from state_processor.serializers.runtime.wrapping import TtlMapStateValue
 from state_processor.support.errors import InvalidRowError
 from state_processor.support.late import pc
 

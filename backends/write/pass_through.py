@@ -40,7 +40,7 @@ from state_processor.backends.write.carried_files import COPIES, carried_stream,
 from state_processor.backends.write.entry_encoder import KEY, KeyedStateEncoder, KeyHash
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.store_writer import native_handle
-from state_processor.serializers.keys.hash_codes import hash_codes
+from state_processor.serializers.hash_codes import hash_codes
 from state_processor.support.errors import UnsupportedFormatError
 
 

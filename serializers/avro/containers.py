@@ -17,10 +17,9 @@ from state_processor.serializers.codec import Codec
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
-from state_processor.serializers.json_text import parse_json
 from state_processor.serializers.kernel.opcodes import BLOCKS, Op
-from state_processor.serializers.paths import ELEMENT, VALUE
-from state_processor.serializers.traversal import transform
+from state_processor.serializers.text_grammar import parse_json
+from state_processor.serializers.traversal import ELEMENT, VALUE, transform
 from state_processor.support.errors import UndecodableValueError, UnsupportedFormatError
 
 if TYPE_CHECKING:

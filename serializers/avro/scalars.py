@@ -177,10 +177,10 @@ class AvroEnum(AvroType):
         return pa.string()
 
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.enum(column, [symbol.encode() for symbol in self.symbols])
+        builder.enum(column, list(map(str.encode, self.symbols)))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.enum(column, [symbol.encode() for symbol in self.symbols])
+        builder.enum(column, list(map(str.encode, self.symbols)))
 
     def hash_code(self, value: str) -> int:
         return self.symbols.index(value)

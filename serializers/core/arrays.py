@@ -10,24 +10,29 @@ import pyarrow as pa
 
 from state_processor.serializers.base import (
     CompositeTypeSerializerSnapshot,
+    SchemaCompatibility,
     SimpleSerializer,
     TypeSerializer,
     TypeSerializerSnapshot,
     register_simple,
 )
-from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.core.basic import CharSerializer, NumberSerializer, StringSerializer
+from state_processor.serializers.core.basic import (
+    CharSerializer,
+    NumberSerializer,
+    PythonCoder,
+    ScalarType,
+    StringSerializer,
+    register_scalars,
+)
 from state_processor.serializers.core.collections import ListCodec, NullFlagged
-from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType, register_scalars
 from state_processor.serializers.core.templates import DelegatingCodec, DelegatingSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.java.types import BOXES
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.paths import ELEMENT
-from state_processor.serializers.registry import provide_snapshots
+from state_processor.serializers.registry import BASE, provide_snapshots
+from state_processor.serializers.traversal import ELEMENT
 from state_processor.support.errors import UnsupportedFormatError
 
 if TYPE_CHECKING:

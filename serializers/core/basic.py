@@ -1,12 +1,13 @@
-"""Scalar types other than dates and times: numbers, booleans, characters, strings (Flink: ``api.common.typeutils.base``)."""
+"""Scalar types: their description, and all but dates and times (Flink: ``api.common.typeutils.base``)."""
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import Enum, auto
 from operator import index
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,19 +15,63 @@ import pyarrow as pa
 
 from state_processor.serializers import big_numbers
 from state_processor.serializers.base import SimpleSerializer, register_simple
-from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType, register_scalars
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.flink_packages import BASE
+from state_processor.serializers.format_versions import declare_simple
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.java.types import BOXES
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.registry import BASE
 from state_processor.serializers.text_grammar import to_number, to_whole_number
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
     from state_processor.serializers.kernel.decode.program import DecodeBuilder
     from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+
+class PythonCoder(Enum):
+    """Form in which PyFlink's workers write a value (PyFlink: ``pyflink.fn_execution.coders``)."""
+
+    SAME = auto()
+    """The bytes of the serializer itself."""
+    TEXT = auto()
+    LONG = auto()
+    DECIMAL_TEXT = auto()
+    DATE = auto()
+    TIME = auto()
+    TIMESTAMP = auto()
+    NONE = auto()
+    """PyFlink lacks a coder for the type."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarType:
+    """A type of one value, without parameters.
+
+    The serializer has the rest: name (``str``), width, Arrow type, kernel instruction, snapshot class, hash code.
+    """
+
+    serializer: SimpleSerializer  # the serializer. Its ``str`` is the name of the type in ``Types`` and in the text of types.
+    java_class: str  # the Java type of values: ``java.time.Instant``, or ``long`` for a primitive type
+    python_coder: PythonCoder  # the form in which PyFlink's workers write a value
+    inferred_from: tuple[pa.DataType, ...] = ()  # Arrow types of columns that become this type if none is declared
+    boxed_class: str | None = None  # the class of values that may be null, for a primitive type
+    since: str = "1.7"  # the first Flink that wrote the snapshot class
+    # true if Flink infers the serializer for fields of the class (``TypeExtractor``); it leaves other classes to Kryo
+    extracted: bool = True
+
+    @property
+    def name(self) -> str:
+        """The type's name."""
+        return str(self.serializer)
+
+
+def register_scalars(scalars: Iterable[ScalarType]) -> None:
+    """Register the snapshot classes of scalar types, and the versions that Flink writes."""
+    for scalar in scalars:
+        declare_simple(scalar.serializer.snapshot_class, scalar.since)
+        register_simple(scalar.serializer)
 
 
 @dataclass(frozen=True, slots=True)

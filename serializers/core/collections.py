@@ -13,14 +13,13 @@ from state_processor.serializers.base import CompositeTypeSerializerSnapshot, Ty
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.nullable import Inner, NullMarking
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.kernel.columns import is_timed
 from state_processor.serializers.kernel.encode.distinct_keys import distinct_values
 from state_processor.serializers.kernel.opcodes import COUNTED, JOINED, Op
-from state_processor.serializers.paths import ELEMENT, KEY, VALUE
-from state_processor.serializers.registry import provide_snapshots
+from state_processor.serializers.registry import BASE, provide_snapshots
+from state_processor.serializers.traversal import ELEMENT, KEY, VALUE
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
-from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.base import SchemaCompatibility, TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.registry import provide_snapshots
+from state_processor.serializers.registry import BASE, provide_snapshots
 from state_processor.support.errors import UnsupportedFormatError
 
 if TYPE_CHECKING:
@@ -59,10 +57,10 @@ class EnumSerializer(TypeSerializer):
         return pa.string()
 
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.enum(column, [name.encode() for name in self.names])
+        builder.enum(column, list(map(str.encode, self.names)))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.enum(column, [name.encode() for name in self.names])
+        builder.enum(column, list(map(str.encode, self.names)))
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return EnumSerializerSnapshot(self.enum_class, self.names)

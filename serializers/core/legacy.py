@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
+from state_processor.serializers.format_versions import ADAPTER_VERSION
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.object_input import JavaEnum, JavaInstance, read_java_object
 from state_processor.serializers.registry import find_snapshot_class, provide_snapshots
-from state_processor.serializers.snapshot_versions import ADAPTER_VERSION
 from state_processor.support.errors import UnknownSerializerError
 
 _TYPEUTILS: Final = "org.apache.flink.api.common.typeutils."

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.base import (
+    CompositeTypeSerializerSnapshot,
+    SchemaCompatibility,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+)
 from state_processor.serializers.codec import VARIABLE, Codec
-from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.templates import ChoiceSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.flink_packages import RUNTIME
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.paths import LEFT, RIGHT
-from state_processor.serializers.registry import provide_snapshots
+from state_processor.serializers.registry import RUNTIME, provide_snapshots
+from state_processor.serializers.traversal import LEFT, RIGHT
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

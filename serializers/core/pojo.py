@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 
 import pyarrow as pa
 
-from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.base import SchemaCompatibility, TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.codec import Codec
-from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.core.optional_map import write_optional_map
-from state_processor.serializers.core.pojo_columns import CLASS_FIELD, PojoColumns
-from state_processor.serializers.core.pojo_entries import (
+from state_processor.serializers.core.pojo_fields import (
+    CLASS_FIELD,
     Part_co,
+    PojoColumns,
     PojoField,
     PojoFieldSnapshot,
     PojoValue,
@@ -25,12 +24,12 @@ from state_processor.serializers.core.pojo_entries import (
     read_subclasses,
     subclass_verdicts,
 )
+from state_processor.serializers.core.unread import write_optional_map
 from state_processor.serializers.decode_options import WIDEST, DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput, encode_modified_utf8
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.paths import join
-from state_processor.serializers.registry import provide_snapshots
-from state_processor.serializers.user_registrations import current_registrations
+from state_processor.serializers.registry import current_registrations, provide_snapshots
+from state_processor.serializers.traversal import join
 from state_processor.support.doors import reading_as_bytes, registering
 from state_processor.support.errors import InvalidRowError, OptionError, UndescribedClassError, UnsupportedFormatError
 
@@ -102,13 +101,15 @@ class PojoCodec(Codec, Generic[Part_co]):
     @property
     def child_names(self) -> Sequence[str]:
         """See :attr:`Codec.child_names`; subclasses are not named: their fields are next to those of the class."""
-        subclasses = [s for s in (*self.by_tag.values(), *self.by_name.values()) if s is not None]
-        return (*(f.name for f in self.fields), *("" for _ in subclasses))
+        return (*(f.name for f in self.fields), *[""] * len(self._subclasses))
 
     @property
     def children(self) -> Sequence[Codec]:
-        subclasses = (*self.by_tag.values(), *self.by_name.values())
-        return (*(f.serializer for f in self.fields), *(s for s in subclasses if s is not None))
+        return (*(f.serializer for f in self.fields), *self._subclasses)
+
+    @property
+    def _subclasses(self) -> list[Part_co]:
+        return [s for s in (*self.by_tag.values(), *self.by_name.values()) if s is not None]
 
     def _parts_of(
         self, children: Sequence[Any]
@@ -231,9 +232,12 @@ class PojoCodec(Codec, Generic[Part_co]):
     @property
     def _variants(self) -> list[tuple[int, int, PojoCodec[Any]]]:
         """Every subclass that can be decoded: its kind of marker, its tag (-1: by name), its serializer."""
-        tagged = [(_BY_TAG, tag, s) for tag, s in enumerate(self.by_tag.values())]
-        named = [(_BY_NAME, -1, s) for s in self.by_name.values()]
-        return [(kind, tag, s) for kind, tag, s in tagged + named if isinstance(s, PojoCodec)]
+        variants: list[tuple[int, int, PojoCodec[Any]]] = []
+        for tag, subclass in enumerate(self.by_tag.values()):
+            if isinstance(subclass, PojoCodec):
+                variants.append((_BY_TAG, tag, subclass))
+        variants += [(_BY_NAME, -1, s) for s in self.by_name.values() if isinstance(s, PojoCodec)]
+        return variants
 
     @property
     def _classes(self) -> list[PojoCodec[Any]]:
@@ -261,8 +265,10 @@ class PojoCodec(Codec, Generic[Part_co]):
     @property
     def column_parts(self) -> Sequence[tuple[str, Codec]]:
         """Each field's column and serializer. A field that subclasses inherit occurs once for each class."""
-        places = self._columns(DecodeOptions()).places if self.has_subclasses else {}
-        return [(places.get((i, f.name), f.name), f.serializer) for i, pojo in enumerate(self._classes) for f in pojo.fields]
+        parts: list[tuple[str, Codec]] = []
+        for _, fields, columns in self.class_columns:
+            parts += [(columns[f.name], f.serializer) for f in fields]
+        return parts
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         if self.has_subclasses:
@@ -295,18 +301,21 @@ class PojoCodec(Codec, Generic[Part_co]):
             class_name, places = columns.class_of(value), columns.places
         for number, pojo in enumerate(self._classes):
             if pojo.class_name == class_name:
-                fields = {f.name: (places.get((number, f.name), f.name), f.flagged) for f in pojo.fields}
-                return PojoValue(class_name, {name: f.from_column(value[place]) for name, (place, f) in fields.items()})
+                fields = {}
+                for field in pojo.fields:
+                    column = places.get((number, field.name), field.name)
+                    fields[field.name] = field.flagged.from_column(value[column])
+                return PojoValue(class_name, fields)
         raise InvalidRowError(f"{self} lacks a description of the subclass {class_name}")
 
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         variants = self._variants
-        targets = [builder.label() for _ in variants]
-        subclasses = []
-        for (kind, tag, pojo), target in zip(variants, targets, strict=True):
+        targets, subclasses = [], []
+        for kind, tag, pojo in variants:
             name = encode_modified_utf8(pojo.class_name)
             mark, size = (tag, 0) if kind == _BY_TAG else (builder.constant(name), len(name))
-            subclasses.append((kind, mark, size, target))
+            targets.append(builder.label())
+            subclasses.append((kind, mark, size, targets[-1]))
         with builder.unless(Op.POJO, column, subclasses=builder.aux(subclasses), nulls=column, count=len(variants)):
             if not self.has_subclasses:
                 builder.op(Op.VALID, column)
@@ -355,16 +364,20 @@ class PojoCodec(Codec, Generic[Part_co]):
                 output.write_utf(pojo.class_name)
             output.write_byte(_EXACT)
             marks.append(output.to_bytes())
-        classes = [(n, mark, pojo) for n, (mark, pojo) in enumerate(zip(marks, self._classes, strict=True))]
         of_class = column.find(CLASS_FIELD)
-        written = classes[:1] if of_class is None else [c for c in classes if c[2].class_name in input_columns.classes]
-        targets, end = [builder.label() for _ in written], builder.label()
+        written = []
+        for number, (mark, pojo) in enumerate(zip(marks, self._classes, strict=True)):
+            if number == 0 if of_class is None else pojo.class_name in input_columns.classes:
+                written.append((number, mark, pojo, builder.label()))
+        end = builder.label()
         if of_class is not None:
             builder.limit(of_class, (input_columns.class_limit,))
-            names = [pojo.class_name.encode() for _, _, pojo in written]
-            rows = [(0, builder.constant(name), len(name), target) for name, target in zip(names, targets, strict=True)]
+            rows = []
+            for _, _, pojo, target in written:
+                name = pojo.class_name.encode()
+                rows.append((0, builder.constant(name), len(name), target))
             builder.op(Op.SUBCLASS, of_class, classes=builder.aux(rows), count=len(rows))
-        for (number, mark, pojo), target in zip(written, targets, strict=True):
+        for number, mark, pojo, target in written:
             builder.place(target)
             builder.bytes(mark)
 
@@ -490,8 +503,10 @@ class PojoSerializerSnapshot(TypeSerializerSnapshot):
     @property
     def named_children(self) -> Sequence[tuple[str, TypeSerializerSnapshot]]:
         """The snapshots of the fields, then of the fields that subclasses add, named by the simple name of the subclass."""
-        field_snapshots = [(f.name, f.snapshot) for f in self.fields if f.snapshot is not None]
-        return (*field_snapshots, *(named for s in (*self.registered, *self.unregistered) for named in _added(s, self.fields)))
+        children = [(f.name, f.snapshot) for f in self.fields if f.snapshot is not None]
+        for subclass in (*self.registered, *self.unregistered):
+            children += _added(subclass, self.fields)
+        return tuple(children)
 
     def with_children(self, children: Sequence[TypeSerializerSnapshot]) -> PojoSerializerSnapshot:
         """Return the snapshot with other children. Subclasses get the changes of the fields that they inherit."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core import arrays, basic, sql_times, temporal
-from state_processor.serializers.core.scalar_type import ScalarType
+from state_processor.serializers.core import arrays, basic, temporal
+from state_processor.serializers.core.basic import ScalarType
 
-_MODULES: Final = (basic, sql_times, temporal, arrays)
+_MODULES: Final = (basic, temporal, arrays)
 SCALARS: Final[dict[str, ScalarType]] = {scalar.name: scalar for module in _MODULES for scalar in module.SCALARS}
 
 

@@ -11,18 +11,15 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import pyarrow as pa
 
-from state_processor.serializers.base import SimpleSerializer, TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.base import SchemaCompatibility, SimpleSerializer, TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.codec import Codec
-from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core import basic
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.core.templates import DelegatingSerializer, FieldsCodec
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.flink_packages import RUNTIME
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.registry import provide_snapshots
-from state_processor.serializers.user_registrations import current_registrations, register
+from state_processor.serializers.registry import RUNTIME, current_registrations, provide_snapshots, register
 from state_processor.support.doors import registering
 from state_processor.support.errors import InvalidRowError, OptionError, UnsupportedFormatError
 
@@ -186,10 +183,13 @@ class MapWritableSerializer(SimpleSerializer):
         return {name: _json(_element(name).read(source))}
 
     def write(self, value: Sequence[Mapping[str, Any]], target: DataOutput) -> None:
-        used = [name for entry in value for part in ("key", "value") for name in entry[part]]
         numbers = {name: number for number, name in _MAP_IDS.items()}
-        new = [name for name in dict.fromkeys(used) if name not in numbers]
-        numbers |= {name: number for number, name in enumerate(new, 1)}
+        new: list[str] = []
+        for entry in value:
+            for name in (*entry["key"], *entry["value"]):
+                if name not in numbers:
+                    new.append(name)
+                    numbers[name] = len(new)
         target.write_byte(len(new))
         for name in new:
             target.write_byte(numbers[name])

@@ -14,7 +14,7 @@ from state_processor.serializers.base import (
     TypeSerializer,
     TypeSerializerSnapshot,
 )
-from state_processor.serializers.codec import VARIABLE, Codec
+from state_processor.serializers.codec import VARIABLE, Codec, default_names
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.temporal import instant_type, present_instant
 from state_processor.serializers.core.time_values import Instant, exact_millis, to_instant
@@ -22,7 +22,6 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.encode.conversion import fields_in_order
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.paths import default_names
 from state_processor.serializers.registry import provide_snapshots
 
 if TYPE_CHECKING:

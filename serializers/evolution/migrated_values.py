@@ -20,7 +20,7 @@ from state_processor.serializers.core.collections import ListSerializer, MapSeri
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.pojo_entries import PojoValue
+from state_processor.serializers.core.pojo_fields import PojoValue
 from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.core.templates import ObservedCodec
 from state_processor.serializers.core.time_values import Instant, SqlTimestamp
@@ -154,8 +154,10 @@ def _pojo(target: PojoSerializer, inner: Sequence[Convert], node: Any) -> Any:
     missing = [f.name for f in target.fields if f.name not in node.content]
     if missing:
         raise UndecodableValueError(f"{target} has a field {missing[0]!r}, but the value written by Kryo lacks it")
-    fields = {f.name: (node.content[f.name], convert) for f, convert in zip(target.fields, inner, strict=False)}
-    values = {name: None if content is None else convert(content) for name, (content, convert) in fields.items()}
+    values = {}
+    for field, convert in zip(target.fields, inner, strict=False):
+        content = node.content[field.name]
+        values[field.name] = None if content is None else convert(content)
     return PojoValue(target.class_name, values)
 
 
@@ -218,8 +220,12 @@ _TAKEN: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def _scalars(extracted: bool) -> dict[str, _Scalar]:
-    scalars = {s.boxed_class or s.java_class: s for s in SCALARS.values() if s.extracted is extracted}
-    return {name: _Scalar(s.serializer, _TAKEN.get(name, _unchanged)) for name, s in scalars.items()}
+    scalars = {}
+    for scalar in SCALARS.values():
+        if scalar.extracted is extracted:
+            name = scalar.boxed_class or scalar.java_class
+            scalars[name] = _Scalar(scalar.serializer, _TAKEN.get(name, _unchanged))
+    return scalars
 
 
 _SCALARS: Final = _scalars(extracted=True)

@@ -13,21 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from state_processor.serializers.avro.reader_schema import AvroResolution
-from state_processor.serializers.avro.records import AvroSerializer
-from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.avro.records import AvroResolution, AvroSerializer
+from state_processor.serializers.base import TypeSerializer, Verdict
 from state_processor.serializers.codec import Codec, ReadOnlyCodec
-from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import CharSerializer, NumberSerializer
 from state_processor.serializers.core.pojo import PojoCodec, PojoSerializer
-from state_processor.serializers.core.pojo_entries import PojoField
+from state_processor.serializers.core.pojo_fields import PojoField
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.serializers.runtime.wrapping import WrappingSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer, WrappingSerializer
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.serializers.traversal import with_changed_children, zip_types
 from state_processor.support.errors import StateMigrationError
@@ -106,14 +103,16 @@ def _resolve_pojo(written: PojoSerializer, target: PojoSerializer) -> Codec:
 def _evolved(written: PojoSerializer, target: PojoSerializer) -> EvolvedPojoCodec:
     """Return the reading codec of one class without its subclasses."""
     there = {f.name: f for f in written.fields if f.declaring_class is not None}
-    target_fields = [
-        PojoField(f.name, _resolve(there[f.name].serializer, f.serializer) if f.name in there else _default_of(f, target))
-        for f in target.fields
-    ]
-    by_name = {f.name: f for f in target_fields}
-    common = by_name.keys() & there.keys()
-    wire = [by_name[f.name] if f.name in common else PojoField(f.name, f.serializer, _GONE) for f in written.fields]
-    return EvolvedPojoCodec(target.class_name, wire, target_fields)
+    fields = []
+    common: dict[str, PojoField[Codec]] = {}
+    for field in target.fields:
+        old = there.get(field.name)
+        new = PojoField(field.name, _default_of(field, target) if old is None else _resolve(old.serializer, field.serializer))
+        fields.append(new)
+        if old is not None:
+            common[field.name] = new
+    wire = [common.get(f.name) or PojoField(f.name, f.serializer, _GONE) for f in written.fields]
+    return EvolvedPojoCodec(target.class_name, wire, fields)
 
 
 def _inheriting(subclass: PojoSerializer, written: PojoSerializer, target: PojoSerializer) -> PojoSerializer:
@@ -144,16 +143,17 @@ class EvolvedPojoCodec(ReadOnlyCodec, PojoCodec[Codec]):
     ) -> None:
         super().__init__(class_name, fields, registered, unregistered)
         self.wire = tuple(wire)
+        self._gone = tuple(f for f in self.wire if f.declaring_class == _GONE)
         wire_names = {f.name for f in self.wire if f.declaring_class != _GONE}
         self._new = tuple(f for f in self.fields if f.name not in wire_names)
 
     @property
     def child_names(self) -> Sequence[str]:
-        return (*super().child_names, *(f.name for f in self.wire if f.declaring_class == _GONE))
+        return (*super().child_names, *(f.name for f in self._gone))
 
     @property
     def children(self) -> Sequence[Codec]:
-        return (*super().children, *(f.serializer for f in self.wire if f.declaring_class == _GONE))
+        return (*super().children, *(f.serializer for f in self._gone))
 
     def with_children(self, children: Sequence[Any]) -> EvolvedPojoCodec:
         count = len(super().children)

@@ -2,6 +2,10 @@
 
 Only objects of described classes can be written: a stream contains the names, version numbers and fields of classes, and Java
 compares them with its own.
+
+``ObjectOutputStream`` omits the fields of a class whose ``writeObject`` does not call ``defaultWriteObject``. The description
+still lists the fields, so that parsers of object streams expect them. The data of such a class are blocks of bytes, which
+:func:`read_custom_object` reads without a parser of all streams.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from state_processor.serializers.io import encode_modified_utf8
+from state_processor.serializers.io import DataInput, encode_modified_utf8
 from state_processor.serializers.java.object_input import STREAM_HEADER, JavaClass, JavaEnum, JavaInstance, class_name
 from state_processor.support.errors import UnsupportedFormatError
 
@@ -282,3 +286,59 @@ def _utf(text: str) -> bytes:
     if len(raw) > _LONGEST:
         raise UnsupportedFormatError(f"a name of {len(raw)} bytes is too long for a Java class; {_LONGEST} bytes are possible")
     return struct.pack(">H", len(raw)) + raw
+
+
+# Objects whose class writes all of its data itself
+
+
+def read_custom_object(source: DataInput) -> tuple[str, bytes]:
+    """Read an object without superclass and with one sequence of blocks: return its class and the data.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        The object is of another form; the message names the class.
+    CorruptSnapshotError
+        The bytes are not an object stream.
+    """
+    start = source.position
+    header = source.read_bytes(len(STREAM_HEADER), "header of a Java object")
+    if header != STREAM_HEADER or _tag(source) != _OBJECT or _tag(source) != _CLASS:
+        raise source.corrupt("not the stream of a Java object", start)
+    name = source.read_utf()
+    source.skip(8, "serialVersionUID")
+    source.skip(1, "flags")
+    for _ in range(source.read_unsigned_short()):
+        is_primitive = chr(source.read_unsigned_byte()) in _PRIMITIVES
+        source.read_utf()
+        if not is_primitive:
+            _skip_type(source)
+    if _tag(source) != _END or _tag(source) != _NULL:
+        raise UnsupportedFormatError(f"{source.source}, offset {start}: Java class {name} has a superclass or annotations")
+    data = bytearray()
+    while (tag := _tag(source)) != _END:
+        if tag not in (_BLOCK, _LONG_BLOCK):
+            raise UnsupportedFormatError(f"{source.source}, offset {start}: Java class {name} writes more than blocks of bytes")
+        size = source.read_unsigned_byte() if tag == _BLOCK else source.read_count("bytes")
+        data += source.read_bytes(size, "block")
+    return name, bytes(data)
+
+
+def _tag(source: DataInput) -> bytes:
+    return bytes((source.read_unsigned_byte(),))
+
+
+def _skip_type(source: DataInput) -> None:
+    start = source.position
+    tag = _tag(source)
+    if tag == _STRING:
+        source.read_utf()
+    elif tag == _REFERENCE:
+        source.skip(4, "reference")
+    else:
+        raise source.corrupt(f"expected the type of a field, found {tag[0]:#x}", start)
+
+
+def write_custom_object(description: JavaClassDescription, data: bytes) -> bytes:
+    """Return the stream that :func:`read_custom_object` reads."""
+    return write_java_object(JavaInstance(description.name, annotations=[data]), {description.name: description})

@@ -26,6 +26,11 @@ BOXES: Final = {name: box for name, _, box in _PRIMITIVES}
 UNBOXED: Final = {box: name for name, box in BOXES.items()}
 
 
+def class_names(prefix: str, *names: str) -> tuple[str, ...]:
+    """Return the names of classes that begin with the same package or outer class."""
+    return tuple(prefix + name for name in names)
+
+
 @dataclass(frozen=True, slots=True)
 class JavaType:
     """Declared type of a field: the class name of ``Class.getName`` (``[I`` for ``int[]``), and type arguments."""

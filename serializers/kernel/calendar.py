@@ -1,6 +1,6 @@
 """Calendars and units of time in kernels: the Gregorian calendar, and the calendar and the zone of ``java.sql``.
 
-:mod:`state_processor.serializers.core.calendars` explains the latter.
+:mod:`state_processor.serializers.core.time_values` explains the latter.
 """
 
 from __future__ import annotations

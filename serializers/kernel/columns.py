@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.paths import join
+from state_processor.serializers.traversal import join
 
 # Kinds of columns: bytes of a fixed-width slot, or
 STRUCT: Final = 0

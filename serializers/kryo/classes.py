@@ -8,9 +8,8 @@ from logging import getLogger
 from typing import Any, Final
 
 from state_processor.serializers.java.types import BOXES, KryoClass
-from state_processor.serializers.registry import plugin_of
+from state_processor.serializers.registry import current_registrations, plugin_of
 from state_processor.serializers.traversal import outermost_of
-from state_processor.serializers.user_registrations import current_registrations
 from state_processor.support.doors import registering
 from state_processor.support.errors import UnsupportedFormatError
 from state_processor.support.late import imported_class

@@ -13,11 +13,12 @@ from operator import index
 from typing import Any, Final
 from uuid import UUID
 
-from state_processor.serializers.core.calendars import UTC_ZONE, java_date
 from state_processor.serializers.core.time_values import (
+    UTC_ZONE,
     Instant,
     LocalDate,
     exact_millis,
+    java_date,
     to_instant,
     to_local_date,
     to_local_time,

@@ -8,21 +8,19 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from state_processor.serializers.java.object_input import JavaClass, JavaEnum, JavaInstance, read_java_object
-from state_processor.serializers.java.types import BOXES, PRIMITIVES, JavaType, KryoClass
+from state_processor.serializers.java.types import BOXES, PRIMITIVES, JavaType, KryoClass, class_names
 from state_processor.serializers.kryo.classes import KryoObject, Node
 from state_processor.serializers.kryo.wire import KryoInput, KryoOutput
 from state_processor.support.errors import UnsupportedFormatError
 
-_UTIL: Final = "java.util."
-
 
 def _of_util(*names: str) -> frozenset[str]:
-    return frozenset(_UTIL + name for name in names)
+    return frozenset(class_names("java.util.", *names))
 
 
 AS_LIST: Final = "java.util.Arrays$ArrayList"
 OPTIONAL: Final = "java.util.Optional"
-IMMUTABLE: Final = _of_util(*(f"ImmutableCollections${name}" for name in ("List12", "ListN", "Set12", "SetN", "SubList")))
+IMMUTABLE: Final = _of_util(*class_names("ImmutableCollections$", "List12", "ListN", "Set12", "SetN", "SubList"))
 """Collections without null elements, as Kryo 5 assumes."""
 ORDERED_SETS: Final = _of_util("TreeSet", "PriorityQueue")
 """Collections with a comparator."""
@@ -30,17 +28,14 @@ ORDERED_MAPS: Final = _of_util("TreeMap")
 COLLECTIONS: Final = (
     _of_util(
         *("ArrayList", "LinkedList", "Vector", "Stack", "ArrayDeque", "HashSet", "LinkedHashSet", "IdentityHashMap$KeySet"),
-        *(
-            f"Collections$Unmodifiable{kind}"
-            for kind in ("Collection", "List", "RandomAccessList", "Set", "SortedSet", "NavigableSet")
-        ),
-        *(f"Collections$Synchronized{kind}" for kind in ("Collection", "List", "RandomAccessList", "Set", "SortedSet")),
+        *class_names("Collections$Unmodifiable", "Collection", "List", "RandomAccessList", "Set", "SortedSet", "NavigableSet"),
+        *class_names("Collections$Synchronized", "Collection", "List", "RandomAccessList", "Set", "SortedSet"),
         *("Collections$SetFromMap", "Collections$CopiesList", "HashMap$KeySet", "HashMap$Values"),
         *("LinkedHashMap$LinkedKeySet", "LinkedHashMap$LinkedValues", "TreeMap$KeySet", "TreeMap$Values"),
         *("ArrayList$SubList", "AbstractList$SubList", "AbstractList$RandomAccessSubList", "SubList", "RandomAccessSubList"),
-        *(f"concurrent.CopyOnWriteArray{kind}" for kind in ("List", "Set")),
-        *(f"concurrent.{name}" for name in ("ConcurrentLinkedQueue", "ConcurrentLinkedDeque", "LinkedBlockingQueue")),
-        *(f"concurrent.{name}" for name in ("LinkedBlockingDeque", "ConcurrentSkipListSet", "ConcurrentHashMap$KeySetView")),
+        *class_names("concurrent.CopyOnWriteArray", "List", "Set"),
+        *class_names("concurrent.", "ConcurrentLinkedQueue", "ConcurrentLinkedDeque", "LinkedBlockingQueue"),
+        *class_names("concurrent.", "LinkedBlockingDeque", "ConcurrentSkipListSet", "ConcurrentHashMap$KeySetView"),
     )
     | {"org.apache.avro.generic.GenericData$Array", AS_LIST}
     | IMMUTABLE
@@ -50,8 +45,8 @@ MAPS: Final = (
     _of_util(
         *("HashMap", "LinkedHashMap", "Hashtable", "Properties", "IdentityHashMap", "WeakHashMap", "EnumMap"),
         *("concurrent.ConcurrentHashMap", "ImmutableCollections$Map1", "ImmutableCollections$MapN"),
-        *(f"Collections$Unmodifiable{kind}Map" for kind in ("", "Sorted", "Navigable")),
-        *(f"Collections$Synchronized{kind}Map" for kind in ("", "Sorted")),
+        *class_names("Collections$Unmodifiable", "Map", "SortedMap", "NavigableMap"),
+        *class_names("Collections$Synchronized", "Map", "SortedMap"),
     )
     | ORDERED_MAPS
 )
@@ -75,7 +70,7 @@ NEW_OF: Final = {
 
 OPEN: Final = frozenset(
     {
-        *(f"java.lang.{name}" for name in ("Object", "Number", "Comparable", "CharSequence", "Iterable")),
+        *class_names("java.lang.", "Object", "Number", "Comparable", "CharSequence", "Iterable"),
         "java.io.Serializable",
         "java.time.ZoneId",
         *_of_util("TimeZone", "Calendar", "EnumSet"),

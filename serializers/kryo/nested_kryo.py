@@ -16,15 +16,12 @@ from state_processor.serializers.core.collections import (
 )
 from state_processor.serializers.core.nullable import EitherSerializer, NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.rows import RowSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.core.rows import RowSerializer, TupleSerializer
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.paths import join
-from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.serializers.runtime.undescribed import UndescribedClassesCodec
-from state_processor.serializers.traversal import outermost_of, transform
+from state_processor.serializers.runtime.wrapping import TtlSerializer, UndescribedClassesCodec
+from state_processor.serializers.traversal import join, outermost_of, transform
 from state_processor.support.errors import OptionError
 
 P = TypeVar("P")
@@ -52,7 +49,7 @@ def kryo_parts(type_: Codec, path: str) -> Iterator[tuple[str, KryoSerializer]]:
 
     A field that subclasses inherit is yielded once for each of them.
 
-    ``path``: its path (:mod:`~state_processor.serializers.paths`).
+    ``path``: its path (:mod:`~state_processor.serializers.traversal`).
     """
     if isinstance(type_, KryoSerializer):
         yield path, type_

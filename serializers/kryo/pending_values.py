@@ -23,14 +23,13 @@ from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.templates import ObservedCodec
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.java.types import BOXES, JavaType
-from state_processor.serializers.json_text import parse_json
+from state_processor.serializers.java.types import BOXES, JavaType, class_names
 from state_processor.serializers.kryo import jdk, layouts
 from state_processor.serializers.kryo.classes import BigInteger, KryoMap, Node
-from state_processor.serializers.kryo.columns import column_value, shape
+from state_processor.serializers.kryo.columns import column_value, plain, shape, to_json
 from state_processor.serializers.kryo.nested_kryo import kryo_parts, with_replacements
-from state_processor.serializers.kryo.plain_values import plain, to_json
 from state_processor.serializers.kryo.serializer import Encoding, KryoSerializer, KryoValue
+from state_processor.serializers.text_grammar import parse_json
 from state_processor.support.doors import spelled
 from state_processor.support.errors import UNWRITABLE, InvalidRowError, StateProcessorError, why_unwritable
 
@@ -303,7 +302,7 @@ _FAMILIES: Final = (layouts.COLLECTIONS | layouts.SINGLETONS, layouts.MAPS | {la
 _OF_ONE_SIZE: Final = (
     layouts.SINGLETONS
     | {layouts.SINGLETON_MAP, "java.util.Collections$CopiesList"}
-    | {f"java.util.ImmutableCollections${name}" for name in ("List12", "ListN", "Set12", "SetN", "SubList", "Map1", "MapN")}
+    | {*class_names("java.util.ImmutableCollections$", "List12", "ListN", "Set12", "SetN", "SubList", "Map1", "MapN")}
 )
 """Classes with a fixed number of elements."""
 

@@ -13,23 +13,17 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
-from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.core.optional_map import OptionalEntry, read_optional_map, write_optional_map
-from state_processor.serializers.core.unread import OpaqueSerializer
+from state_processor.serializers.base import SchemaCompatibility, TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.core.unread import OpaqueSerializer, OptionalEntry, read_optional_map, write_optional_map
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.classes import FIRST_USER_ID, Node, class_ids, unknown_class
-from state_processor.serializers.kryo.columns import column_type, column_value, shape
+from state_processor.serializers.kryo.columns import FROM_COLUMNS, column_type, column_value, plain, shape, to_json
 from state_processor.serializers.kryo.jdk import is_known
-from state_processor.serializers.kryo.object_builder import FROM_COLUMNS
-from state_processor.serializers.kryo.plain_values import plain, to_json
-from state_processor.serializers.kryo.reader import KryoReader
+from state_processor.serializers.kryo.objects import KryoReader, KryoWriter
 from state_processor.serializers.kryo.wire import KRYO_2, KRYO_5
-from state_processor.serializers.kryo.writer import KryoWriter
-from state_processor.serializers.registry import provide_snapshots
-from state_processor.serializers.user_registrations import current_registrations, receive
+from state_processor.serializers.registry import current_registrations, provide_snapshots, receive
 from state_processor.support.doors import registering
 from state_processor.support.errors import InvalidRowError, OptionError, StateProcessorError, UnsupportedFormatError
 
@@ -317,8 +311,8 @@ class KryoSerializerSnapshot(TypeSerializerSnapshot):
     @classmethod
     def read(cls, class_name: str, version: int, source: DataInput) -> KryoSerializerSnapshot:
         type_class = source.read_utf()
-        maps = [read_optional_map(source) for _ in range(3)]
-        return cls(class_name, version, type_class, maps[0], maps[1], maps[2], source.flink_major)
+        registrations, serializers, classes = (read_optional_map(source) for _ in range(3))
+        return cls(class_name, version, type_class, registrations, serializers, classes, source.flink_major)
 
     def write(self, target: DataOutput) -> None:
         target.write_utf(self.type_class)
@@ -362,15 +356,11 @@ class KryoSerializerSnapshot(TypeSerializerSnapshot):
             return SchemaCompatibility.incompatible(f"written as KRYO<{self.type_class}>, not with {new_snapshot.class_name}")
         if new_snapshot.type_class != self.type_class:
             return SchemaCompatibility.incompatible(f"written as KRYO<{self.type_class}>, not as KRYO<{new_snapshot.type_class}>")
-        parts = [
-            _merge(title, old, new_entries)
-            for title, old, new_entries in (
-                ("default serializer", self.default_serializers, new_snapshot.default_serializers),
-                ("default serializer class", self.default_serializer_classes, new_snapshot.default_serializer_classes),
-                ("registration", self.registrations, new_snapshot.registrations),
-            )
-        ]
-        return SchemaCompatibility.worst(*parts)
+        return SchemaCompatibility.worst(
+            _merge("default serializer", self.default_serializers, new_snapshot.default_serializers),
+            _merge("default serializer class", self.default_serializer_classes, new_snapshot.default_serializer_classes),
+            _merge("registration", self.registrations, new_snapshot.registrations),
+        )
 
 
 def _merge(title: str, old: tuple[OptionalEntry, ...], new: tuple[OptionalEntry, ...]) -> SchemaCompatibility:

@@ -18,12 +18,11 @@ from state_processor.serializers.core.legacy import read_framed_serializer
 from state_processor.serializers.core.templates import DelegatingSerializer
 from state_processor.serializers.core.unread import OpaqueSerializer
 from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.format_versions import ADAPTER_VERSION
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.java.object_input import JavaInstance, class_name, read_java_object
-from state_processor.serializers.registry import provide_snapshots
-from state_processor.serializers.snapshot_versions import ADAPTER_VERSION
-from state_processor.serializers.user_registrations import current_registrations, register
+from state_processor.serializers.registry import current_registrations, provide_snapshots, register
 from state_processor.support.doors import registering
 from state_processor.support.errors import CorruptSnapshotError, OptionError, StateProcessorError, UnknownSerializerError
 from state_processor.support.late import cramjam

@@ -7,12 +7,12 @@ from typing import Any, Final, NamedTuple
 
 from state_processor.serializers.base import (
     CompositeTypeSerializerSnapshot,
+    SchemaCompatibility,
     TypeSerializer,
     TypeSerializerSnapshot,
     register_simple,
 )
 from state_processor.serializers.codec import VARIABLE, Codec
-from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListCodec, ListSerializer, NullFlagged
 from state_processor.serializers.core.templates import (

@@ -17,8 +17,8 @@ from state_processor.serializers.core.templates import (
     register_nested,
 )
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.flink_packages import STATE, STREAMING, TABLE_WINDOWS, WINDOWS
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.registry import STATE, STREAMING, TABLE_WINDOWS, WINDOWS
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

@@ -13,16 +13,17 @@ import pyarrow as pa
 
 from state_processor.serializers.base import (
     CompositeTypeSerializerSnapshot,
+    SchemaCompatibility,
     SimpleSerializer,
     TypeSerializer,
     TypeSerializerSnapshot,
     register_simple,
 )
 from state_processor.serializers.codec import VARIABLE
-from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import NumberSerializer, VoidSerializer
 from state_processor.serializers.core.collections import ListCodec, NullFlagged
 from state_processor.serializers.core.nullable import EitherValue
+from state_processor.serializers.core.rows import fields_text
 from state_processor.serializers.core.templates import (
     ChoiceSerializer,
     DelegatingSerializer,
@@ -30,12 +31,11 @@ from state_processor.serializers.core.templates import (
     NestedSerializer,
     register_nested,
 )
-from state_processor.serializers.core.tuples import fields_text
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
-from state_processor.serializers.paths import ELEMENT, field_names
 from state_processor.serializers.registry import provide_snapshots
+from state_processor.serializers.traversal import ELEMENT, field_names
 from state_processor.support.errors import NotCompilableError, UndecodableValueError
 
 if TYPE_CHECKING:

@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.base import (
+    CompositeTypeSerializerSnapshot,
+    SchemaCompatibility,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+)
 from state_processor.serializers.codec import VARIABLE, Codec
-from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.collections import ListCodec, NullFlagged
 from state_processor.serializers.core.templates import (
@@ -24,10 +28,9 @@ from state_processor.serializers.core.templates import (
     register_nested,
 )
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.flink_packages import STREAMING
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.registry import provide_snapshots
+from state_processor.serializers.registry import STREAMING, provide_snapshots
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

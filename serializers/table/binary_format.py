@@ -28,6 +28,7 @@ from state_processor.serializers.table.binary_slots import (
     null_bytes,
     pointed,
 )
+from state_processor.serializers.table.binary_values import Limit, limits_of
 from state_processor.serializers.table.logical_types import (
     ArrayType,
     LogicalType,
@@ -37,7 +38,6 @@ from state_processor.serializers.table.logical_types import (
     StructuredType,
     without_name_and_alias,
 )
-from state_processor.serializers.table.sql_limits import Limit, limits_of
 from state_processor.serializers.table.type_descriptors import codecs_of
 from state_processor.support.errors import (
     CorruptSnapshotError,
@@ -356,10 +356,10 @@ class MapSlot(ContainerSlot):
 
     def to_column(self, value: BinaryValue, options: DecodeOptions) -> list[tuple[Any, Any]]:
         pairs = value.content()
-        if any(k is None for k, _ in pairs):
+        keys, values = zip(*pairs, strict=True) if pairs else ((), ())
+        if any(key is None for key in keys):
             raise UndecodableValueError(f"a value of type {self.type} has a null key, which Spark's map type can't hold")
-        keys = self.keys.present_all((k for k, _ in pairs), options)
-        return list(zip(keys, self.values.present_all((v for _, v in pairs), options), strict=True))
+        return list(zip(self.keys.present_all(keys, options), self.values.present_all(values, options), strict=True))
 
     def emit_content(self, builder: DecodeBuilder, column: Column, region: int) -> None:
         keys, values = region + 2, region + 2 + ArraySlot.registers

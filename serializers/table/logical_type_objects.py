@@ -123,17 +123,19 @@ def _with_list(fields: Sequence[RowField], content: JavaInstance, name: str, lik
 
     A serializer without the field ``hasNullMask`` is of Flink 1.14 or earlier; its class does not show whether it writes a mask.
     """
-    types = {_instance(e).get("name"): _instance(e).get("type") for e in elements(content.get("attributes"))}
+    attributes = list(map(_instance, elements(content.get("attributes"))))
+    types = {attribute.get("name"): attribute.get("type") for attribute in attributes}
     element = next((f.type for f in fields if f.name == like), None)
     raw = types.get(name)
     serializer = raw.fields.get("serializer") if isinstance(raw, JavaInstance) else None
     has_mask = serializer.fields.get("hasNullMask") if isinstance(serializer, JavaInstance) else None
-    return tuple(
-        replace(f, type=LinkedListType(f.type.class_name, element, has_mask, nullable=f.type.nullable))
-        if f.name == name and isinstance(f.type, RawType) and element is not None
-        else f
-        for f in fields
-    )
+    with_list = []
+    for field in fields:
+        type_ = field.type
+        if field.name == name and isinstance(type_, RawType) and element is not None:
+            type_ = LinkedListType(type_.class_name, element, has_mask, nullable=type_.nullable)
+        with_list.append(replace(field, type=type_))
+    return tuple(with_list)
 
 
 def _implementation(content: JavaInstance) -> str:

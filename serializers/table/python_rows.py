@@ -14,7 +14,7 @@ from state_processor.serializers.core.collections import ListCodec, MapSerialize
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.table.logical_types import ArrayType, LogicalType, MapType, RowType
-from state_processor.serializers.table.python_values import PYTHON
+from state_processor.serializers.table.python_state import PYTHON
 from state_processor.serializers.table.rowdata import JavaObjectsSnapshot, RowDataSerializerSnapshot
 from state_processor.serializers.table.type_descriptors import find_descriptor
 from state_processor.support.errors import UnsupportedFormatError

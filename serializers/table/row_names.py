@@ -10,8 +10,7 @@ from typing import Any, Final, TypeVar
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.codec import Codec
-from state_processor.serializers.core.rows import RowSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.core.rows import RowSerializer, TupleSerializer
 from state_processor.serializers.table.logical_types import RowType
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.serializers.traversal import transform, walk
@@ -49,10 +48,7 @@ def names_of_row(row: NamedSerializer) -> tuple[FieldName, ...] | None:
 def with_row_names(serializer: S, names: RowNames) -> S:
     """Return the serializer with the names that :func:`row_names` found in a serializer of the same snapshot."""
     rows = rows_in(serializer)
-    sizes = [len(row.slot.fields if isinstance(row, RowDataSerializer) else row.fields) for row in rows]
-    if len(rows) != len(names) or any(
-        names_of_row is not None and len(names_of_row) != size for names_of_row, size in zip(names, sizes, strict=True)
-    ):
+    if len(rows) != len(names) or not all(map(_fit, names, rows)):
         raise OptionError(f"names {names} do not match the rows in {serializer}")
     remaining = iter(names)
 
@@ -62,8 +58,12 @@ def with_row_names(serializer: S, names: RowNames) -> S:
     return transform(serializer, renamed)
 
 
+def _fit(names: tuple[FieldName, ...] | None, row: NamedSerializer) -> bool:
+    return names is None or len(names) == len(row.slot.fields if isinstance(row, RowDataSerializer) else row.fields)
+
+
 def _renamed(row: NamedSerializer, names: tuple[FieldName, ...] | None) -> TypeSerializer:
-    outer = None if names is None else tuple(name if isinstance(name, str) else name[0] for name in names)
+    outer = None if names is None else _outer_names(names)
     if not isinstance(row, RowDataSerializer):
         return row if row.names == outer else row.with_names(outer)
     if names is None or outer is None:
@@ -71,6 +71,10 @@ def _renamed(row: NamedSerializer, names: tuple[FieldName, ...] | None) -> TypeS
     named = row if outer == row.slot.type.names else row.named_as(row.slot.type.renamed(outer))
     type_ = _with_inner_names(named.slot.type, names)
     return named if _names_of(type_) == _names_of(named.slot.type) else named.retyped(type_)
+
+
+def _outer_names(names: tuple[FieldName, ...]) -> tuple[str, ...]:
+    return tuple(name if isinstance(name, str) else name[0] for name in names)
 
 
 def _names_of(type_: RowType) -> tuple[FieldName, ...]:
@@ -91,4 +95,4 @@ def _with_inner_names(type_: RowType, names: tuple[FieldName, ...]) -> RowType:
 def _with_all_names(type_: RowType, names: tuple[FieldName, ...]) -> RowType:
     if len(names) != len(type_.fields):
         raise OptionError(f"names {names} do not match the fields of {type_}")
-    return _with_inner_names(type_.renamed([name if isinstance(name, str) else name[0] for name in names]), names)
+    return _with_inner_names(type_.renamed(_outer_names(names)), names)

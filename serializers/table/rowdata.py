@@ -12,23 +12,21 @@ import pyarrow as pa
 from state_processor.serializers.base import (
     CompositeTypeSerializerSnapshot,
     LeafSerializer,
+    SchemaCompatibility,
     TypeSerializer,
     TypeSerializerSnapshot,
     read_nested_snapshots,
     worst_of_nested,
     write_nested_snapshots,
 )
-from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.rows import ROW_KINDS
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.hashing import hash_words
 from state_processor.serializers.java.object_input import JavaObject, read_java_object
-from state_processor.serializers.paths import field_names
 from state_processor.serializers.registry import provide_snapshots
-from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.serializers.runtime.wrapping import WrappingSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer, WrappingSerializer
 from state_processor.serializers.table.binary_format import ArraySlot, BinaryValue, ContainerSlot, MapSlot, RowSlot, provide_slot
 from state_processor.serializers.table.binary_slots import BytesSlot, SerializedSlot, Slot
 from state_processor.serializers.table.logical_type_objects import (
@@ -55,6 +53,7 @@ from state_processor.serializers.table.logical_types import (
 from state_processor.serializers.table.operator_records import LinkedListSerializer
 from state_processor.serializers.table.single_values import TABLE, NullSerializer, RawValueDataSerializer, TimestampDataSerializer
 from state_processor.serializers.table.type_descriptors import codecs_of
+from state_processor.serializers.traversal import field_names
 from state_processor.support.errors import OptionError
 
 if TYPE_CHECKING:
@@ -472,9 +471,9 @@ def _resolve(old: RowDataSerializerSnapshot, new: RowType) -> SchemaCompatibilit
     matched = _by_position(old, new) if old.names is None else _by_name(old.names, old, new)
     if isinstance(matched, str):
         return SchemaCompatibility.incompatible(matched)
-    verdicts = (
-        _nested(old.nested[position], new_snapshots.nested[place], new.types[place]) for position, place in enumerate(matched)
-    )
+    verdicts = []
+    for position, place in enumerate(matched):
+        verdicts.append(_nested(old.nested[position], new_snapshots.nested[place], new.types[place]))
     worst = SchemaCompatibility.worst(*verdicts)
     return worst if worst.is_incompatible else SchemaCompatibility.compatible_after_migration()
 

@@ -13,22 +13,21 @@ import pyarrow as pa
 
 from state_processor.serializers.base import (
     CompositeTypeSerializerSnapshot,
+    SchemaCompatibility,
     SimpleSerializer,
     TypeSerializer,
     TypeSerializerSnapshot,
     register_simple,
 )
 from state_processor.serializers.big_numbers import to_decimal, to_java_bytes
-from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.temporal import present_date
 from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.java.hashing import EncodedValues, Hashes, fold_long, hash_bytes, hash_words, signed
 from state_processor.serializers.kernel.opcodes import CLOCK_TEXT, COUNTS, DATE_TEXT, IN_LONG, SIZED, Op
-from state_processor.serializers.registry import provide_snapshots
+from state_processor.serializers.registry import BASE, provide_snapshots
 from state_processor.serializers.table.binary_slots import null_bytes
 from state_processor.serializers.table.binary_values import (
     OfSqlType,
@@ -39,6 +38,7 @@ from state_processor.serializers.table.binary_values import (
     decode_text,
     emit_timestamp,
     encode_text,
+    limits_of,
     present_decimal,
     present_text,
     present_timestamp,
@@ -51,7 +51,6 @@ from state_processor.serializers.table.binary_values import (
     to_variant,
 )
 from state_processor.serializers.table.logical_types import AtomicType, DateType, DecimalType, TextType, TimestampType, TimeType
-from state_processor.serializers.table.sql_limits import limits_of
 from state_processor.support.errors import UnsupportedFormatError
 
 if TYPE_CHECKING:

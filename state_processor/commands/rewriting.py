@@ -30,7 +30,7 @@ from state_processor.commands.command import (
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.keywords import SCRATCH
-from state_processor.serializers.json_text import parse_json
+from state_processor.serializers.text_grammar import parse_json
 from state_processor.support.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier, read_mapping
 from state_processor.write.build import SavepointBuild

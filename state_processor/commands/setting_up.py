@@ -15,7 +15,7 @@ from state_processor.support.errors import OptionError, WriteError
 MODULES: Final = (
     "state_processor.serializers.kernel.decode.loop",
     "state_processor.serializers.kernel.encode.loop",
-    "state_processor.serializers.keys.hash_codes",
+    "state_processor.serializers.hash_codes",
     "state_processor.backends.formats.framing",
     "state_processor.backends.formats.entry_framing",
     "state_processor.backends.formats.key_index",

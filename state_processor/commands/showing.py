@@ -46,7 +46,7 @@ from state_processor.options.groups import OpeningOptions
 from state_processor.options.keywords import STATE_KIND
 from state_processor.read.scans import StateRequest
 from state_processor.read.sizes import SizesBy
-from state_processor.serializers.json_text import parse_json
+from state_processor.serializers.text_grammar import parse_json
 from state_processor.support.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier
 

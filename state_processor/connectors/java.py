@@ -18,7 +18,6 @@ from state_processor.backends.connectors.layouts.java_values import (
     described,
     single,
 )
-from state_processor.serializers.java.custom_data import read_custom_object, write_custom_object
 from state_processor.serializers.java.object_input import (
     JavaEnum,
     JavaInstance,
@@ -34,12 +33,14 @@ from state_processor.serializers.java.object_output import (
     JavaClassDescription,
     JavaList,
     JavaText,
+    read_custom_object,
+    write_custom_object,
     write_java_object,
 )
 from state_processor.serializers.kryo.wire import KRYO_2, KryoInput, KryoOutput
 from state_processor.serializers.table.binary_format import BinaryValue
 from state_processor.serializers.table.binary_values import TimestampData
-from state_processor.serializers.table.logical_type_text import parse_logical_type
+from state_processor.serializers.table.type_descriptors import parse_logical_type
 
 __all__ = [
     "EXTERNAL",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Final
 
-from state_processor.serializers.user_registrations import Registrations, begin_task, for_process, user_registrations
+from state_processor.serializers.registry import Registrations, begin_task, for_process, user_registrations
 from state_processor.support import doors
 from state_processor.support.doors import Door, current_door, spelled
 from state_processor.support.errors import OptionError, describe

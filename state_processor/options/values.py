@@ -19,10 +19,10 @@ import pyarrow as pa
 from state_processor.backends.state.python_states import PythonType, Unpickled
 from state_processor.options.user_serializers import is_module_name
 from state_processor.options.user_tables import as_key_table, rows_of
-from state_processor.serializers.core.calendars import java_zone
-from state_processor.serializers.evolution.portable_type import PortableType
+from state_processor.serializers.core.time_values import java_zone
 from state_processor.serializers.java.types import JavaType
-from state_processor.serializers.json_text import parse_json
+from state_processor.serializers.shared_types import PortableType
+from state_processor.serializers.text_grammar import parse_json
 from state_processor.support.doors import choice_of, spelled
 from state_processor.support.errors import OptionError, StateProcessorError
 from state_processor.types.durations import duration_ms, duration_text, instant_ms

@@ -9,10 +9,9 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.stored_operator import operator_label, state_variants
 from state_processor.backends.state.descriptions import MapDescription, StateDescription
 from state_processor.backends.state.python_states import shown_name, stored_name
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.base import SchemaCompatibility, TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, TtlSerializer
+from state_processor.serializers.runtime.wrapping import TtlAwareSerializerSnapshot, TtlSerializer
 from state_processor.serializers.table.rowdata import resolve_by_name
 from state_processor.support.errors import NotFoundError
 from state_processor.types.state_specs import check_type

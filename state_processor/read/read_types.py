@@ -32,10 +32,8 @@ from state_processor.backends.state.python_states import PythonType, is_python_s
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateScan
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.rows import RowSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.evolution.portable_type import PortableType
-from state_processor.serializers.merge_snapshots import merged
+from state_processor.serializers.core.rows import RowSerializer, TupleSerializer
+from state_processor.serializers.shared_types import PortableType, merged
 from state_processor.serializers.table.python_state import PythonKeySerializer
 from state_processor.serializers.traversal import walk
 from state_processor.support.errors import CorruptSnapshotError, NotFoundError, UnsupportedFormatError

@@ -36,9 +36,9 @@ from state_processor.options.option import check_effects, check_time_to_live
 from state_processor.read.projection import Projection, overridden, selection
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import ColumnType
-from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.kryo.classes import log_undescribed, undescribed_classes
-from state_processor.serializers.paths import ELEMENT, KEY, VALUE, join
+from state_processor.serializers.shared_types import PortableType
+from state_processor.serializers.traversal import ELEMENT, KEY, VALUE, join
 from state_processor.support.doors import Door, entered, spelled
 from state_processor.support.errors import OptionError, UndecodableValueError
 from state_processor.types.identifier import OperatorIdentifier

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from state_processor.read.key_contents import KeyContents
     from state_processor.read.read_types import OperatorTypes
     from state_processor.read.sizes import SizesBy
-    from state_processor.serializers.base import TypeSerializer
-    from state_processor.serializers.compatibility import SchemaCompatibility
+    from state_processor.serializers.base import SchemaCompatibility, TypeSerializer
 
 Uid = str | OperatorIdentifier
 RowsT = TypeVar("RowsT")

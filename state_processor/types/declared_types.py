@@ -25,10 +25,10 @@ from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.scalars import SCALARS
-from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.user_classes import java_type_of
+from state_processor.serializers.shared_types import PortableType
 from state_processor.serializers.table.python_state import python_coder
 from state_processor.serializers.traversal import MOST_LEVELS, within_limits
 from state_processor.support.doors import code_or_text, spelled

@@ -9,14 +9,12 @@ from typing import Any, Final
 
 from state_processor.serializers.avro import records as avro
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core import arrays, basic, collections, enums, nullable, pojo, rows, tuples
+from state_processor.serializers.core import arrays, basic, collections, enums, nullable, pojo, rows
 from state_processor.serializers.core.scalars import SCALARS
-from state_processor.serializers.evolution.type_extractor import inferred_by_flink
 from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.kryo.user_classes import java_type_of
+from state_processor.serializers.kryo.user_classes import inferred_by_flink, java_type_of
 from state_processor.serializers.runtime import namespaces
 from state_processor.serializers.table import rowdata
-from state_processor.serializers.table.logical_type_text import parse_logical_type
 from state_processor.serializers.table.logical_types import (
     ArrayType,
     AtomicType,
@@ -31,6 +29,7 @@ from state_processor.serializers.table.logical_types import (
     TextType,
     TimestampType,
 )
+from state_processor.serializers.table.type_descriptors import parse_logical_type
 from state_processor.serializers.traversal import within_limits
 from state_processor.support.errors import OptionError
 
@@ -291,7 +290,7 @@ class Types:
         """Return the type of ``Tuple1`` to ``Tuple25``."""
         types = tuple(field_types)
         _check_size("TUPLE", types, 25)
-        return within_limits(tuples.TupleSerializer(types))
+        return within_limits(rows.TupleSerializer(types))
 
     @staticmethod
     def ROW(field_types: Sequence[TypeSerializer]) -> TypeSerializer:

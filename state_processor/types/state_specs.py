@@ -20,7 +20,7 @@ from state_processor.backends.state.descriptions import (
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
-from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer
 from state_processor.support.errors import OptionError, UnsupportedFormatError
 from state_processor.types.durations import duration_ms
 

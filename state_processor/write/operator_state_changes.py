@@ -28,11 +28,10 @@ from state_processor.read.read_types import read_type
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kryo.nested_kryo import for_flink
-from state_processor.serializers.table.python_state import PYTHON_PREFIX
-from state_processor.serializers.table.python_values import ByteArrayWrapperSerializer
+from state_processor.serializers.shared_types import PortableType
+from state_processor.serializers.table.python_state import PYTHON_PREFIX, ByteArrayWrapperSerializer
 from state_processor.support.doors import spelled
 from state_processor.support.errors import InvalidRowError, NotFoundError, OptionError
 from state_processor.types.identifier import OperatorIdentifier

@@ -26,7 +26,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
-from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer
 from state_processor.types.flink_types import Types
 from tests.backends.operator_files import OperatorColumnsWriter, SubtaskHandles, new_operator
 from tests.interop import flink

@@ -20,7 +20,7 @@ from state_processor.backends.write.assembly import commit_savepoint, metadata_v
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_pojo_class
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.user_registrations import Registrations, register
+from state_processor.serializers.registry import Registrations, register
 from tests import hidden_subclasses as hidden
 from tests.backends.operator_files import SubtaskHandles, new_operator
 from tests.interop import flink

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from state_processor.serializers.core.calendars import java_zone
-from state_processor.serializers.core.sql_times import MillisSerializer, SqlTimestampSerializer
+from state_processor.serializers.core.temporal import MillisSerializer, SqlTimestampSerializer
+from state_processor.serializers.core.time_values import java_zone
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from tests.interop import flink
 from tests.serializers.harness import PLAIN, decode_with_kernel

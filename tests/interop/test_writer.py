@@ -15,10 +15,10 @@ from state_processor.backends.write.assembly import commit_savepoint, metadata_v
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.core.rows import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
-from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer
 from tests.backends.operator_files import OperatorColumnsWriter, SubtaskHandles, new_operator
 from tests.interop import flink, flink_jars
 from tests.interop.rewriting import carry, rewrite, write_keyed

@@ -24,13 +24,13 @@ from state_processor.serializers import (
 from state_processor.serializers.avro.scalars import AvroType
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, SimpleSerializer
 from state_processor.serializers.codec import Codec
+from state_processor.serializers.format_versions import SNAPSHOT_VERSIONS, SnapshotVersions
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kernel.interpreter import interpreter
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.snapshot_versions import SNAPSHOT_VERSIONS, SnapshotVersions
 from state_processor.serializers.traversal import walk
 from state_processor.support.errors import InvalidRowError, NotCompilableError, StateProcessorError
 from state_processor.support.plugin_table import PLUGINS

@@ -12,9 +12,8 @@ import pytest
 
 from state_processor.serializers import read_serializer_snapshot
 from state_processor.serializers.avro.records import AvroSerializer
-from state_processor.serializers.base import TypeSerializerSnapshot
-from state_processor.serializers.compatibility import SchemaCompatibility, Verdict
-from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot
+from state_processor.serializers.base import SchemaCompatibility, TypeSerializerSnapshot, Verdict
+from state_processor.serializers.runtime.wrapping import TtlAwareSerializerSnapshot
 from tests.serializers.compatibility_table import GONE, TABLE, TTL, UNNOTICED, UNREADABLE, UNTYPED
 
 GOLDEN = Path(__file__).parent.parent / "fixtures" / "compatibility"

@@ -11,8 +11,7 @@ from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
 from state_processor.serializers.core.nullable import EitherSerializer, NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.rows import RowSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.core.rows import RowSerializer, TupleSerializer
 from state_processor.serializers.io import MAX_NESTING
 from state_processor.support.errors import UnsupportedFormatError
 

@@ -10,7 +10,7 @@ from state_processor.serializers.core.basic import StringValueSerializer
 from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer
 from state_processor.support.errors import InvalidRowError
 from state_processor.types.flink_types import Types
 from tests.serializers.harness import decode_with_kernel

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from state_processor.serializers import register_kryo_class, registry, user_registrations
+from state_processor.serializers import register_kryo_class, registry
 from state_processor.serializers.kryo.classes import user_class
 from state_processor.serializers.registry import entry_points
 from state_processor.support.plugin_table import PLUGINS
@@ -65,7 +65,7 @@ CLASSES = {
 @pytest.fixture
 def _no_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     for registered in ("installed", "received"):
-        monkeypatch.setattr(user_registrations._PROCESS, registered, user_registrations.Registrations())
+        monkeypatch.setattr(registry._PROCESS, registered, registry.Registrations())
     registry.plugin_of.cache_clear()
 
 
@@ -76,15 +76,15 @@ def fields_of(class_name: str) -> list[str]:
 
 @pytest.mark.usefixtures("_no_plugins")
 def test_plugins_describe_classes_when_they_are_needed() -> None:
-    assert CLASSES.keys().isdisjoint(user_registrations.current_registrations().kryo_classes)
+    assert CLASSES.keys().isdisjoint(registry.current_registrations().kryo_classes)
     assert {name: fields_of(name) for name in CLASSES} == CLASSES
-    assert CLASSES.keys().isdisjoint(user_registrations.user_registrations().kryo_classes)
+    assert CLASSES.keys().isdisjoint(registry.user_registrations().kryo_classes)
 
 
 @pytest.mark.usefixtures("_no_plugins")
 @pytest.mark.parametrize("class_name", CLASSES)
 def test_an_entry_point_replaces_the_description_of_a_plugin(class_name: str) -> None:
-    user_registrations.install(lambda: partial(register_kryo_class, class_name, {"other": "long"}))
+    registry.install(lambda: partial(register_kryo_class, class_name, {"other": "long"}))
     assert fields_of(class_name) == ["other"]
 
 

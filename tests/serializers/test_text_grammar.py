@@ -1,4 +1,7 @@
-"""Texts of dates, times and numbers: Python and the kernel accept and write the same, with all of Unicode and at random."""
+"""Texts of dates, times and numbers: Python and the kernel accept and write the same, with all of Unicode and at random.
+
+JSON of users: what Python would take in another meaning, or not at all.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from hypothesis import strategies as st
 
 from state_processor.serializers import TypeSerializer
 from state_processor.serializers.kernel.encode.encoder import encode_column
+from state_processor.serializers.text_grammar import parse_json
 from state_processor.support.errors import UNWRITABLE, InvalidRowError
 from state_processor.types.flink_types import Types
 from tests.serializers.scalar_samples import SAMPLES
@@ -139,3 +143,34 @@ def mutations(draw: st.DrawFn, name: str) -> str:
 def test_random_mutations(name: str, data: st.DataObject) -> None:
     texts = data.draw(st.lists(mutations(name), min_size=1, max_size=10))
     assert in_kernel(SERIALIZERS[name], texts) == [in_python(SERIALIZERS[name], t) for t in texts]
+
+
+# JSON
+
+REFUSED_JSON = {
+    "a number that no double holds": ("[1.5, -1e999]", "-1e999 in JSON is too large for a double"),
+    "a number of exponent alone": ('{"a": 1e400}', "1e400 in JSON is too large"),
+    "lists in lists": ("[" * 100_000, "nested too deeply"),
+    "a number of many digits": ("7" * 200_000, "Exceeds the limit"),
+    "no JSON": ("[1", "Expecting"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_JSON)
+def test_refused_json(case: str) -> None:
+    text, problem = REFUSED_JSON[case]
+    with pytest.raises(ValueError, match=problem):
+        parse_json(text)
+
+
+def test_what_json_says() -> None:
+    assert parse_json('{"a": [1, 1.5, 1e308, null, true, "x"]}') == {"a": [1, 1.5, 1e308, None, True, "x"]}
+
+
+@pytest.mark.parametrize(
+    "text", ["[1e999]", "[" * 100_000, "[" * 900 + "]" * 900, '[{"@class": "java.math.BigInteger", "@value": "1e999999999"}]']
+)
+def test_columns_that_kryo_writes_refuse_it(text: str) -> None:
+    column = Types.KRYO("java.util.List").for_flink(2)
+    with pytest.raises(InvalidRowError, match="column value of row 0 does not fit"):
+        encode_column(column, pa.array([text]))

@@ -1,4 +1,4 @@
-"""Nested serializers, and information for them that snapshots lack."""
+"""Nested serializers, information for them that snapshots lack, and paths of the parts of a type."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from state_processor.serializers import DataInput, DataOutput, DecodeOptions, read_serializer_snapshot
+from state_processor.serializers import DataInput, DataOutput, DecodeOptions, read_serializer_snapshot, traversal
 from state_processor.serializers.avro.containers import AvroReference
 from state_processor.serializers.avro.records import AvroSerializer
 from state_processor.serializers.avro.scalars import AvroBytes, AvroString
@@ -17,12 +17,14 @@ from state_processor.serializers.base import CompositeTypeSerializerSnapshot, Ty
 from state_processor.serializers.core.basic import StringSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.core.rows import TupleSerializer
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import declare, java_types
 from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.scala import CaseClassSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer
 from state_processor.serializers.traversal import fold, outermost_of, transform, walk, with_changed_children, zip_types
+from state_processor.types.flink_types import Types
 from tests.serializers.harness import check_children
 
 LONGS = "java.util.List<java.lang.Long>"
@@ -180,3 +182,48 @@ def test_types_are_zipped_at_the_same_places() -> None:
     assert str(taken) == str(other)
     assert zip_types(one, one, lambda a, b: None) is one
     assert zip_types(one, StringSerializer(), lambda a, b: None) is one
+
+
+T = Types
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "expected"),
+    [("", "a", "a"), ("a", "b", "a.b"), ("a", "", "a"), ("key:", "a", "key:a"), ("key:", "", "key:"), ("", "", "")],
+)
+def test_join(path: str, name: str, expected: str) -> None:
+    assert traversal.join(path, name) == expected
+
+
+def test_a_path_inside_another() -> None:
+    assert traversal.is_inside("value", "value")
+    assert traversal.is_inside("value.element.x", "value.element")
+    assert not traversal.is_inside("value.elements", "value.element")
+    assert traversal.moved("value.element.x", "value.element", "list_value") == "list_value.x"
+
+
+def leaves(type_: TypeSerializer, path: str = "") -> list[str]:
+    """The paths of the parts without children."""
+    found: list[str] = []
+    fold(type_, lambda at, part, inner: None if inner(part) else found.append(at), path)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("type_", "expected"),
+    [
+        (T.POJO("A", {"x": T.LIST(T.INT()), "y": T.MAP(T.STRING(), T.NULLABLE(T.INT()))}), ["x.element", "y.key", "y.value"]),
+        (T.TUPLE([T.INT(), T.SET(T.LONG())]), ["f0", "f1.element"]),
+        (T.ROW_NAMED(["a", "b"], [T.INT(), T.EITHER(T.INT(), T.STRING())]), ["a", "b.left", "b.right"]),
+        (TtlSerializer.of(T.OBJECT_ARRAY(T.STRING())), ["", "element"]),
+        (CaseClassSerializer("com.acme.Pair", [T.INT(), T.LIST(T.INT())]), ["_1", "_2.element"]),
+    ],
+    ids=str,
+)
+def test_types_and_snapshots_have_the_same_paths(type_: TypeSerializer, expected: list[str]) -> None:
+    assert leaves(type_) == expected
+    assert leaves(type_, "value") == [traversal.join("value", path) for path in expected]
+    snapshot = type_.snapshot()
+    if isinstance(snapshot, CompositeTypeSerializerSnapshot) and type_.child_names != ("a", "b"):
+        assert tuple(snapshot.nested_names) == tuple(type_.child_names)
+    check_children(type_)

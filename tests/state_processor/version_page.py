@@ -16,8 +16,7 @@ from state_processor.backends.read.raw_state import CHANNEL_STATE
 from state_processor.backends.state.state_headers import KEYED_STATE, OPERATOR_STATE, SERIALIZER_SNAPSHOTS
 from state_processor.serializers.base import NESTED_SNAPSHOTS
 from state_processor.serializers.core.scalars import SCALARS
-from state_processor.serializers.format_versions import NEWEST_FLINK, FormatVersions
-from state_processor.serializers.snapshot_versions import ADAPTER_VERSION, FLINK
+from state_processor.serializers.format_versions import ADAPTER_VERSION, FLINK_PACKAGES, NEWEST_FLINK, FormatVersions
 from tests.serializers.harness import snapshot_versions
 
 STRUCTURES = (
@@ -50,7 +49,7 @@ SNAPSHOTS = f"""\
 ## Serializer snapshots
 
 Other classes are read if you register them with `register_snapshot`. Your class declares the versions that it reads
-in `versions`, and a composite one also in `outer_versions`. Names begin with `{FLINK}`, those of flink-scala-api
+in `versions`, and a composite one also in `outer_versions`. Names begin with `{FLINK_PACKAGES}`, those of flink-scala-api
 are complete. The versions of other libraries follow their source.
 
 The outer part of a composite snapshot precedes its nested snapshots and has its own version. Flink 1.7 wrote versions 1 and 2 of
@@ -65,7 +64,7 @@ def page() -> str:
     classes = table(
         ("class", "versions", "outer versions"),
         (
-            (f"`{name.removeprefix(FLINK)}`", shown(known.own), shown(known.outer) if known.outer else "")
+            (f"`{name.removeprefix(FLINK_PACKAGES)}`", shown(known.own), shown(known.outer) if known.outer else "")
             for name, known in sorted(versions.items())
         ),
     )

@@ -17,7 +17,7 @@ from state_processor.serializers.kernel.columns import DISCARD, Column
 from state_processor.serializers.kernel.opcodes import Op
 
 if TYPE_CHECKING:
-    from state_processor.serializers.core.calendars import JavaZone
+    from state_processor.serializers.core.time_values import JavaZone
 
 CONTEXT: Final = 0
 """The register with the number that the caller gives for rows that come without entries (their key group)."""

@@ -19,7 +19,7 @@ from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.kernel.outcomes import log_fallback
 
 if TYPE_CHECKING:
-    from state_processor.serializers.core.calendars import JavaZone
+    from state_processor.serializers.core.time_values import JavaZone
 
 T = TypeVar("T")
 ColumnWriter = Callable[[pa.Array, pa.DataType], pa.Array | None]

@@ -21,8 +21,7 @@ from state_processor.options.data_sources import READ_OPTIONS
 from state_processor.options.option import Option
 from state_processor.options.user_serializers import import_serializers
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.registry import ENTRY_POINT_GROUP, entry_points
-from state_processor.serializers.user_registrations import user_registrations
+from state_processor.serializers.registry import ENTRY_POINT_GROUP, entry_points, user_registrations
 from state_processor.support.doors import spelled
 
 RowShape = Mapping[str, str]

@@ -22,7 +22,7 @@ from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.options.access import SnapshotAccess, flag_words
-from state_processor.serializers.evolution.releases import RELEASES
+from state_processor.serializers.evolution.migration import RELEASES
 from state_processor.support.errors import OptionError, StateProcessorError
 
 _OF_ONLY_STATE = (Cause.NOT_KEYED, Cause.OPERATOR_MISSING)

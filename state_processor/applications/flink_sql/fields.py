@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from state_processor.serializers.table.logical_type_text import parse_logical_type
 from state_processor.serializers.table.logical_types import (
     ArrayType,
     LogicalType,
@@ -17,7 +16,7 @@ from state_processor.serializers.table.logical_types import (
     RowType,
     TimestampType,
 )
-from state_processor.serializers.table.type_descriptors import SQL_TYPES, TYPE, TypeField
+from state_processor.serializers.table.type_descriptors import SQL_TYPES, TYPE, TypeField, parse_logical_type
 from state_processor.support.errors import OptionError
 
 _FIELD: Final = re.compile(r"\s*`((?:[^`]|``)*)`\s*(.*)", re.DOTALL)

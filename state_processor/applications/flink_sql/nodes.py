@@ -17,7 +17,7 @@ from state_processor.applications.flink_sql.fields import PlanFields, distinct_n
 from state_processor.applications.flink_sql.lineage import Relation, Relations, identity, normal_node
 from state_processor.backends.metadata.operator_id import HashedNode, operator_id
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.core.rows import TupleSerializer
 from state_processor.serializers.table.row_names import FieldName, RowNames, rows_in
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.support.errors import OptionError, StateMigrationError

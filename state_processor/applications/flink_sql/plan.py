@@ -15,7 +15,7 @@ from state_processor.applications.flink_sql.operators.sinks import has_row_time,
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.operator_id import graph_hashes, operator_id
 from state_processor.options.access import text_of_plan
-from state_processor.serializers.json_text import parse_json
+from state_processor.serializers.text_grammar import parse_json
 from state_processor.support.errors import NotFoundError, OptionError
 from state_processor.support.locks import cached_property
 

@@ -29,10 +29,9 @@ from state_processor.backends.state.descriptions import KeyedDescription, descri
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, VALUE
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer
-from state_processor.serializers.core.rows import ROW_KIND_FIELD
-from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.core.rows import ROW_KIND_FIELD, TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer
 from state_processor.serializers.table.logical_type_objects import type_object
 from state_processor.serializers.table.logical_types import AtomicType
 from state_processor.serializers.table.operator_records import NodeSerializer, SequencedRow

@@ -22,10 +22,9 @@ from state_processor.applications.flink_sql.query_rows import OWN, ChosenRow, Qu
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, VALUE
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.core.rows import TupleSerializer
 from state_processor.serializers.table.logical_types import AtomicType, RowType
-from state_processor.serializers.table.operator_records import sorted_map
-from state_processor.serializers.table.record_comparators import OrderedField
+from state_processor.serializers.table.operator_records import OrderedField, sorted_map
 from state_processor.serializers.table.rowdata import RowDataSerializer, external_serializer
 from state_processor.support.errors import OptionError
 from state_processor.types.flink_types import Types

@@ -36,7 +36,7 @@ from state_processor.backends.write.store_writer import ROCKSDB
 from state_processor.options.access import SnapshotAccess, flag_words
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
-from state_processor.serializers.evolution.releases import RELEASES
+from state_processor.serializers.evolution.migration import RELEASES
 from state_processor.support.doors import checked_choice
 from state_processor.support.errors import OptionError
 

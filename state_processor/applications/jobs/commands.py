@@ -34,7 +34,7 @@ from state_processor.commands.command import (
 from state_processor.commands.rewriting import rewriting
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
-from state_processor.serializers.json_text import parse_json
+from state_processor.serializers.text_grammar import parse_json
 from state_processor.support.errors import MissingFileError, NotFoundError, OptionError
 from state_processor.types.answers import Answer
 from state_processor.types.identifier import OperatorIdentifier

@@ -29,7 +29,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.basic import CharSerializer, NumberSerializer
 from state_processor.serializers.core.pojo import PojoCodec, PojoSerializer
-from state_processor.serializers.core.pojo_columns import CLASS_FIELD
+from state_processor.serializers.core.pojo_fields import CLASS_FIELD
 from state_processor.serializers.traversal import walk
 from state_processor.support.errors import StateProcessorError, UndescribedClassError
 from state_processor.support.late import pc

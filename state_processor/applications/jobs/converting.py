@@ -40,7 +40,7 @@ from state_processor.backends.write.operator_writer import encode_columns
 from state_processor.read.rows import Rows
 from state_processor.read.scans import StateRequest, StateScan
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.keys.hash_codes import require_hash_code
+from state_processor.serializers.hash_codes import require_hash_code
 from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer

@@ -29,8 +29,8 @@ from state_processor.backends.write.store_writer import FORST, ROCKSDB
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
-from state_processor.serializers.json_text import parse_json
-from state_processor.serializers.merge_snapshots import merged
+from state_processor.serializers.shared_types import merged
+from state_processor.serializers.text_grammar import parse_json
 from state_processor.support.errors import OptionError, StateProcessorError
 from state_processor.support.late import require
 

@@ -26,8 +26,7 @@ from state_processor.serializers import register_kryo_class, register_snapshot, 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.rows import RowSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.core.rows import RowSerializer, TupleSerializer
 from state_processor.serializers.java.types import BOXES, JavaType
 from state_processor.serializers.kryo.layouts import is_collection, is_map
 from state_processor.serializers.kryo.serializer import KryoSerializer

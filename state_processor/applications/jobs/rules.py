@@ -12,9 +12,8 @@ from state_processor.applications.jobs.signature import KEY, MAP_KEY, NAMESPACE,
 from state_processor.applications.jobs.undescribed import moved_fields, undescribed_parts
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
 from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_KINDS
-from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
-from state_processor.serializers.compatibility import SchemaCompatibility, Verdict
-from state_processor.serializers.evolution.releases import (
+from state_processor.serializers.base import SchemaCompatibility, TypeSerializer, TypeSerializerSnapshot, Verdict
+from state_processor.serializers.evolution.migration import (
     RELEASES,
     is_described_by_kryo,
     is_same_in_kryo_2_and_5,
@@ -22,7 +21,7 @@ from state_processor.serializers.evolution.releases import (
 )
 from state_processor.serializers.format_versions import Release
 from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.runtime.ttl import AsynchronousTtlSerializer, TtlAwareSerializerSnapshot, TtlSerializer
+from state_processor.serializers.runtime.wrapping import AsynchronousTtlSerializer, TtlAwareSerializerSnapshot, TtlSerializer
 from state_processor.serializers.traversal import walk
 from state_processor.support.errors import UnknownSerializerError
 

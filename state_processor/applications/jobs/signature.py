@@ -16,7 +16,7 @@ from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
-from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer
 from state_processor.serializers.traversal import walk
 from state_processor.support.errors import OptionError
 from state_processor.types.declared_types import parse_type

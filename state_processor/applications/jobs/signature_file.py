@@ -27,7 +27,7 @@ from state_processor.applications.jobs.signature import (
 from state_processor.backends.state import descriptions as kinds
 from state_processor.serializers import read_serializer_snapshot
 from state_processor.serializers.base import TypeSerializerSnapshot
-from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer
 from state_processor.support.errors import CorruptSnapshotError, OptionError, UnsupportedFormatError
 from state_processor.types.identifier import OperatorIdentifier
 

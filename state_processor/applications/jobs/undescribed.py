@@ -18,7 +18,7 @@ from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.self_written import SelfWrittenSerializer, UserCodeSerializer
 from state_processor.serializers.core.unread import OpaqueSerializer, UnreadSerializer
-from state_processor.serializers.evolution.releases import is_described_by_kryo
+from state_processor.serializers.evolution.migration import is_described_by_kryo
 from state_processor.serializers.kryo import layouts
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.cep import NFAStateSerializer

@@ -16,8 +16,7 @@ import pyarrow as pa
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.rows import ROW_KIND_FIELD, RowSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.core.rows import ROW_KIND_FIELD, RowSerializer, TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.support.errors import InvalidRowError, OptionError

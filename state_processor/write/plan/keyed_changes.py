@@ -22,10 +22,10 @@ from state_processor.backends.state.python_states import PythonType, in_byte_arr
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, KeyHash, compile_entries
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.hash_codes import has_known_hash, require_hash_code
 from state_processor.serializers.kernel.encode.program import EncodeOptions
-from state_processor.serializers.keys.hash_codes import has_known_hash, require_hash_code
 from state_processor.serializers.kryo.nested_kryo import for_flink
-from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer
 from state_processor.serializers.table.python_state import PYTHON_PREFIX
 from state_processor.serializers.table.row_names import row_names
 from state_processor.support.doors import changing, spelled

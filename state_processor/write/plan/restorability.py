@@ -11,8 +11,7 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.state import state_headers
 from state_processor.serializers.base import TypeSerializerSnapshot
 from state_processor.serializers.core.arrays import BytesSerializer
-from state_processor.serializers.evolution.migration import Note
-from state_processor.serializers.evolution.releases import MIGRATE, is_checked, state_obstacles
+from state_processor.serializers.evolution.migration import MIGRATE, Note, is_checked, state_obstacles
 from state_processor.serializers.format_versions import Release
 from state_processor.support.errors import StateProcessorError
 from state_processor.write.plan.draft import OperatorDraft

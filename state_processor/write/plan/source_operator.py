@@ -28,7 +28,7 @@ from state_processor.backends.write.keyed_formats import KeyedFormat
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.format_versions import Release, release_of
-from state_processor.serializers.merge_snapshots import merged
+from state_processor.serializers.shared_types import merged
 from state_processor.support.errors import UnsupportedFormatError, WriteError
 from state_processor.support.locks import cached_property
 from state_processor.types.identifier import OperatorIdentifier

@@ -25,7 +25,7 @@ from state_processor.read.read_types import ReadType, read_type
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
-from state_processor.serializers.runtime.undescribed import BYTES_FIELD
+from state_processor.serializers.runtime.wrapping import BYTES_FIELD
 from state_processor.support.doors import spelled
 from state_processor.support.errors import InvalidRowError, OptionError, UnsupportedFormatError, third_party_errors
 from state_processor.types.declared_types import type_of_column

@@ -21,7 +21,7 @@ from state_processor.backends.write.entry_encoder import KEY
 from state_processor.options.user_serializers import TaskSerializers
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.keys.hash_codes import has_known_hash, hash_codes
+from state_processor.serializers.hash_codes import has_known_hash, hash_codes
 from state_processor.support.errors import UnsupportedFormatError
 
 if TYPE_CHECKING:

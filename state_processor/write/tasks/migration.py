@@ -28,7 +28,7 @@ from state_processor.backends.write.state_migration import (
 from state_processor.options.user_serializers import TaskSerializers
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.evolution.migrated_values import Found, Observations
-from state_processor.serializers.evolution.portable_type import PortableType
+from state_processor.serializers.shared_types import PortableType
 from state_processor.support.errors import NotFoundError, OptionError, StateProcessorError
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.plan.draft import OperatorDraft, OperatorMigration

@@ -28,8 +28,8 @@ from state_processor.backends.write.pass_through import CopyPart, CopySubtasks
 from state_processor.backends.write.pending_updates import StoredElements
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.state_migration import converted_broadcast
-from state_processor.serializers.core.calendars import java_zone
-from state_processor.serializers.core.sql_times import depends_on_zone, in_time_zone
+from state_processor.serializers.core.temporal import depends_on_zone, in_time_zone
+from state_processor.serializers.core.time_values import java_zone
 from state_processor.serializers.kryo.nested_kryo import for_flink, java_types
 from state_processor.support.errors import InvalidRowError, UnsupportedFormatError, third_party_errors
 from state_processor.write.plan.draft import Deletion, StateRows

@@ -57,10 +57,10 @@ from state_processor.backends.write.pending_updates import StoredElements, with_
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.tombstones import EntryMerge, TombstoneEncoder
 from state_processor.options.user_serializers import TaskSerializers
-from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.collections import NOT_NULL
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.sql_times import in_time_zone
+from state_processor.serializers.core.temporal import in_time_zone
+from state_processor.serializers.core.time_values import java_zone
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kernel.encode.encoder import encode_column

@@ -13,7 +13,7 @@ from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.tombstones import TombstoneEncoder
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import MapSerializer
-from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer
 from state_processor.support.errors import InvalidRowError
 from state_processor.types.flink_types import Types
 from tests.backends.state_files import (

@@ -5,7 +5,7 @@ import pytest
 from state_processor.backends.formats.row_layout import framed_layout, heap_layout
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.core.rows import TupleSerializer
 from state_processor.serializers.runtime.namespaces import TimerSerializer, TimeWindowSerializer
 from state_processor.support.errors import UnsupportedFormatError
 from tests.backends.state_files import INT, LONG, STRING, VOID

@@ -16,7 +16,7 @@ from state_processor.backends.formats.source import Section, UnframedRun
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.core.rows import TupleSerializer
 from state_processor.serializers.runtime.namespaces import TimeWindow, TimeWindowSerializer, VoidNamespaceSerializer
 from state_processor.support.errors import CorruptSnapshotError, NotCompilableError
 

@@ -11,10 +11,9 @@ import pytest
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.rows import RowSerializer, RowValue
+from state_processor.serializers.core.rows import RowSerializer, RowValue, TupleSerializer
 from state_processor.serializers.core.temporal import InstantSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
-from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer
 from state_processor.support.errors import OptionError, UndecodableValueError
 from tests.backends.keyed_files import CANONICAL, FORMATS, Entry, listed, mapped, one, void
 from tests.backends.state_files import LONG, STRING, group_of, keyed, read_batches, read_rows, string

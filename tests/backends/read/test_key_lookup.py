@@ -10,7 +10,7 @@ import pytest
 from state_processor.backends.metadata.streams import StateStream
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.core.rows import TupleSerializer
 from state_processor.support.errors import OptionError
 from tests.backends.keyed_files import CANONICAL, FORMATS, code, file, listed, mapped, one, void
 from tests.backends.state_files import (

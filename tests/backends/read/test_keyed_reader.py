@@ -17,11 +17,11 @@ from state_processor.backends.metadata import handles as h
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.pojo_entries import PojoField
+from state_processor.serializers.core.pojo_fields import PojoField
+from state_processor.serializers.core.rows import TupleSerializer
 from state_processor.serializers.core.temporal import InstantSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.runtime.namespaces import GlobalWindowSerializer, TimeWindowSerializer
-from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer
 from state_processor.support.errors import (
     CorruptSnapshotError,
     NotFoundError,

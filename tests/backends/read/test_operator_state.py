@@ -14,7 +14,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.pojo_entries import PojoField
+from state_processor.serializers.core.pojo_fields import PojoField
 from state_processor.serializers.core.temporal import InstantSerializer
 from state_processor.serializers.runtime.wrapping import JavaSerializer
 from state_processor.support.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError

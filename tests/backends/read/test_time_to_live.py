@@ -10,7 +10,7 @@ import pytest
 
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer
 from state_processor.support.errors import (
     OptionError,
 )

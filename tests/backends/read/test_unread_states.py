@@ -15,9 +15,9 @@ from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import describe_keyed
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.unread import UnreadSnapshot
+from state_processor.serializers.format_versions import ADAPTER_VERSION
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
-from state_processor.serializers.snapshot_versions import ADAPTER_VERSION
 from state_processor.support.errors import UnknownSerializerError, UnsupportedFormatError
 from tests.unknown_serializers import LONG, POJO, unknown, with_unknown_class
 

@@ -16,8 +16,7 @@ from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import StateDescription, describe_keyed, describe_operator_state
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.serializers.runtime.wrapping import WrappingSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer, WrappingSerializer
 from state_processor.support.errors import CorruptSnapshotError, NotFoundError, UnsupportedFormatError
 from tests.backends import state_files as f
 from tests.backends.state_files import INT, LONG, STRING

@@ -20,12 +20,11 @@ from state_processor.serializers.core.basic import BigDecimalSerializer, CharSer
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.rows import RowSerializer
+from state_processor.serializers.core.rows import RowSerializer, TupleSerializer
 from state_processor.serializers.core.temporal import LocalDateSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.hash_codes import hash_codes
 from state_processor.serializers.java import hashing
-from state_processor.serializers.keys.hash_codes import hash_codes
 from state_processor.support.errors import InvalidRowError, UnsupportedFormatError
 from tests import corpus
 

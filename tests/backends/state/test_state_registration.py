@@ -10,7 +10,7 @@ from state_processor.backends.state.state_registration import keyed_header, regi
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
-from state_processor.serializers.runtime.ttl import TTL_SNAPSHOTS, TtlSerializer
+from state_processor.serializers.runtime.wrapping import TTL_SNAPSHOTS, TtlSerializer
 from state_processor.support.errors import UnsupportedFormatError
 
 LONG, STRING = NumberSerializer("LONG"), StringSerializer()

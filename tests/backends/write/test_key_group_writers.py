@@ -28,9 +28,9 @@ from state_processor.backends.write.keyed_writer import KeyedSubtask
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.core.rows import TupleSerializer
 from state_processor.serializers.runtime.namespaces import TimeWindowSerializer, VoidNamespaceSerializer
-from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer
 from state_processor.support.errors import InvalidRowError, OptionError
 from tests.backends.operator_files import OperatorColumnsWriter, SubtaskHandles, new_operator
 from tests.backends.write.blob_files import write_blobs

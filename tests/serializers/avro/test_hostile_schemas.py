@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from state_processor.serializers.avro.records import AvroSerializer, AvroSerializerSnapshot
-from state_processor.serializers.avro.schema import MOST_TYPES, AvroSchema
+from state_processor.serializers.avro.records import MOST_TYPES, AvroSchema, AvroSerializer, AvroSerializerSnapshot
 from state_processor.serializers.io import MAX_NESTING
 from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
 

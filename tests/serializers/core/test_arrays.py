@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.serializers import DataOutput, DecodeOptions, TypeSerializer, read_serializer_snapshot
-from state_processor.serializers.base import TypeSerializerSnapshot, write_nested_snapshots
-from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.base import TypeSerializerSnapshot, Verdict, write_nested_snapshots
 from state_processor.serializers.core.arrays import (
     GENERIC_ARRAY_CONFIG_SNAPSHOT,
     BytesSerializer,

@@ -12,8 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from state_processor.serializers import DecodeOptions, TypeSerializer, read_serializer_snapshot
-from state_processor.serializers.base import SimpleTypeSerializerSnapshot
-from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.base import SimpleTypeSerializerSnapshot, Verdict
 from state_processor.serializers.core.basic import (
     BigDecimalSerializer,
     BigIntegerSerializer,
@@ -25,7 +24,7 @@ from state_processor.serializers.core.basic import (
     StringValueSerializer,
     VoidSerializer,
 )
-from state_processor.serializers.flink_packages import BASE
+from state_processor.serializers.registry import BASE
 from state_processor.support.errors import CorruptSnapshotError, UnknownSerializerError, UnsupportedFormatError
 from tests.serializers.harness import (
     Specimen,

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.serializers import DataInput, DecodeOptions, TypeSerializer
+from state_processor.serializers.base import Verdict
 from state_processor.serializers.codec import Codec
-from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import NullValueSerializer, NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import (
     ARRAY_LIST_SNAPSHOT,

@@ -18,8 +18,7 @@ from state_processor.serializers import (
     TypeSerializerSnapshot,
     read_serializer_snapshot,
 )
-from state_processor.serializers.base import write_nested_snapshots
-from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.base import Verdict, write_nested_snapshots
 from state_processor.serializers.core.arrays import (
     BytesSerializer,
     GenericArraySerializer,
@@ -30,12 +29,11 @@ from state_processor.serializers.core.basic import NumberSerializer, StringSeria
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.nullable import LEGACY_EITHER_SNAPSHOT, EitherSerializer, EitherValue, NullableSerializer
-from state_processor.serializers.core.rows import ROW_KINDS, RowSerializer, RowValue
+from state_processor.serializers.core.rows import ROW_KINDS, RowSerializer, RowValue, Tuple0Serializer, TupleSerializer
 from state_processor.serializers.core.self_written import UserCodeSerializer
 from state_processor.serializers.core.temporal import LocalDateSerializer
 from state_processor.serializers.core.time_values import LocalDate
-from state_processor.serializers.core.tuples import Tuple0Serializer, TupleSerializer
-from state_processor.serializers.flink_packages import BASE, RUNTIME
+from state_processor.serializers.registry import BASE, RUNTIME
 from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
 from tests.serializers.harness import (
     Specimen,

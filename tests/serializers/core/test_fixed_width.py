@@ -16,11 +16,11 @@ from state_processor.plugins.flink_scala_api.values import UuidSerializer
 from state_processor.serializers import DecodeOptions, TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.fixed_width import FixedWidthSerializer, big_endian, characters, text
+from state_processor.serializers.hash_codes import hash_codes
 from state_processor.serializers.java.hashing import EncodedValues, Hashes, fold_long, signed
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kernel.encode.program import EncodeBuilder
-from state_processor.serializers.keys.hash_codes import hash_codes
 from state_processor.support.errors import CorruptSnapshotError, InvalidRowError, UnsupportedFormatError
 from state_processor.types.flink_types import Types
 from tests.serializers.harness import check_payloads, decode_with_kernel

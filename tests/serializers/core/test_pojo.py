@@ -16,12 +16,11 @@ from state_processor.serializers import (
     register_primitive_fields,
     registrations,
 )
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.base import TypeSerializer, Verdict
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.core.pojo import POJO_SNAPSHOT, PojoSerializer, PojoSerializerSnapshot
-from state_processor.serializers.core.pojo_entries import PojoField, PojoValue
+from state_processor.serializers.core.pojo_fields import PojoField, PojoValue
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.support.errors import (
     CorruptSnapshotError,

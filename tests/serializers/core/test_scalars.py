@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from state_processor.serializers import DecodeOptions, core, read_serializer_snapshot
-from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType
+from state_processor.serializers.core.basic import PythonCoder, ScalarType
 from state_processor.serializers.core.scalars import SCALARS, scalar_type_of
+from state_processor.serializers.hash_codes import hash_codes
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.encode.program import EncodeBuilder
-from state_processor.serializers.keys.hash_codes import hash_codes
 from state_processor.serializers.kryo.user_classes import java_type_of
 from state_processor.serializers.table.python_state import python_coder
 from state_processor.support.errors import UnsupportedFormatError
@@ -78,7 +78,7 @@ def test_hash_of_a_column_of_keys(scalar: ScalarType, monkeypatch: pytest.Monkey
     if scalar.name in NOT_A_KEY:
         return
     one_by_one: list[Any] = []
-    monkeypatch.setattr("state_processor.serializers.keys.hash_codes.log_fallback", lambda *about: one_by_one.append(about))
+    monkeypatch.setattr("state_processor.serializers.hash_codes.log_fallback", lambda *about: one_by_one.append(about))
     serializer = scalar.serializer
     found = hash_codes(serializer, _column(scalar)).tolist()
     assert found == [serializer.hash_code(serializer.from_column(v)) for v in SAMPLES[scalar.name].values]

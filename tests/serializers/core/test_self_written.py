@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.serializers import DecodeOptions, read_serializer_snapshot, register_snapshot, register_value_class
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.base import TypeSerializer, Verdict
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer
+from state_processor.serializers.core.rows import TupleSerializer
 from state_processor.serializers.core.self_written import (
     KNOWN,
     GenericTypeSerializerSnapshot,
@@ -22,10 +22,9 @@ from state_processor.serializers.core.self_written import (
     read_vlong,
     write_vlong,
 )
-from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.core.unread import reason_end_unknown
-from state_processor.serializers.flink_packages import RUNTIME
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.registry import RUNTIME
 from state_processor.support.errors import CorruptSnapshotError, InvalidRowError, OptionError, UnsupportedFormatError
 from tests.serializers.harness import Specimen, check_snapshot, specimens
 

@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.serializers import DecodeOptions, TypeSerializer
-from state_processor.serializers.core.sql_times import MillisSerializer, SqlTimestampSerializer
 from state_processor.serializers.core.temporal import (
     InstantSerializer,
     LocalDateSerializer,
     LocalDateTimeSerializer,
     LocalTimeSerializer,
+    MillisSerializer,
+    SqlTimestampSerializer,
 )
 from state_processor.serializers.core.time_values import Instant, LocalDate, LocalDateTime, LocalTime, SqlTimestamp
 from state_processor.support.errors import CorruptSnapshotError, UndecodableValueError

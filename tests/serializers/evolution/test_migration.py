@@ -12,8 +12,8 @@ from state_processor.serializers import register_kryo_class
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot, read_versioned_snapshot
 from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.core.nullable import EITHER_SNAPSHOT, LEGACY_EITHER_SNAPSHOT, EitherSerializerSnapshot
-from state_processor.serializers.core.optional_map import OptionalEntry
 from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.unread import OptionalEntry
 from state_processor.serializers.evolution.migrated_values import Found, Observations, converting
 from state_processor.serializers.evolution.migration import (
     LOST_KRYO_SERIALIZERS,
@@ -30,7 +30,7 @@ from state_processor.serializers.runtime.stream_records import (
     TWO_PHASE_COMMIT_SNAPSHOT,
     TwoPhaseCommitStateSerializer,
 )
-from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer
 from state_processor.support.errors import UndecodableValueError, UnsupportedFormatError
 
 T = sp.Types

@@ -19,16 +19,15 @@ from state_processor.serializers.core.collections import ListSerializer, MapSeri
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.nullable import EitherSerializer, NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.pojo_entries import PojoValue
-from state_processor.serializers.core.rows import RowSerializer
+from state_processor.serializers.core.pojo_fields import PojoValue
+from state_processor.serializers.core.rows import RowSerializer, TupleSerializer
 from state_processor.serializers.core.temporal import InstantSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.evolution.portable_type import PortableType
 from state_processor.serializers.evolution.resolution import resolve
 from state_processor.serializers.runtime.namespaces import TimeWindowSerializer
 from state_processor.serializers.runtime.scala import OptionSerializer
-from state_processor.serializers.runtime.ttl import TtlSerializer, TtlValue
+from state_processor.serializers.runtime.wrapping import TtlSerializer, TtlValue
+from state_processor.serializers.shared_types import PortableType
 from state_processor.support.errors import StateMigrationError, UnsupportedFormatError
 from tests.serializers.harness import PLAIN, compiles, decode_with_kernel, skip_with_kernel
 

@@ -13,18 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.serializers import DecodeOptions, TypeSerializer
-from state_processor.serializers.avro.records import AvroSerializer
-from state_processor.serializers.avro.schema import AvroSchema
+from state_processor.serializers.avro.records import AvroSchema, AvroSerializer
 from state_processor.serializers.core.basic import BigDecimalSerializer, BigIntegerSerializer
-from state_processor.serializers.core.sql_times import MillisSerializer, SqlTimestampSerializer
 from state_processor.serializers.core.temporal import (
     InstantSerializer,
     LocalDateSerializer,
     LocalDateTimeSerializer,
     LocalTimeSerializer,
+    MillisSerializer,
+    SqlTimestampSerializer,
 )
+from state_processor.serializers.hash_codes import column_hashes, hash_codes
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.serializers.keys.hash_codes import column_hashes, hash_codes
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.binary_values import TimestampData
 from state_processor.serializers.table.logical_types import (

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 import state_processor as sp
 from state_processor.backends.formats.sst.crc32c import masked_checksum
 from state_processor.serializers.core.basic import StringSerializer
+from state_processor.serializers.hash_codes import hash_codes
 from state_processor.serializers.kernel import memory
 from state_processor.serializers.kernel.compiler import Kernel, entry_point
 from state_processor.serializers.kernel.interpreter import Interpreter, Memory
 from state_processor.serializers.kernel.signatures import boolean, int32, int64, read, uint8, written
-from state_processor.serializers.keys.hash_codes import hash_codes
 from tests.serializers.harness import interpreted_kernels
 from tests.state_processor.samples import FIXTURES
 

@@ -38,15 +38,15 @@ from state_processor.serializers.core.collections import (
 )
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.nullable import EitherSerializer, NullableSerializer
-from state_processor.serializers.core.rows import RowSerializer
-from state_processor.serializers.core.sql_times import MillisSerializer, SqlTimestampSerializer
+from state_processor.serializers.core.rows import RowSerializer, TupleSerializer
 from state_processor.serializers.core.temporal import (
     InstantSerializer,
     LocalDateSerializer,
     LocalDateTimeSerializer,
     LocalTimeSerializer,
+    MillisSerializer,
+    SqlTimestampSerializer,
 )
-from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 from state_processor.serializers.kernel.decode.program import DecodeBuilder

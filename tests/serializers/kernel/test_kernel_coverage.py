@@ -15,7 +15,7 @@ import pytest
 from state_processor import plugins, serializers
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.serializers.table.python_values import PythonDecimalSerializer
+from state_processor.serializers.table.python_state import PythonDecimalSerializer
 from tests.plugins import modules_of_plugins
 
 _MIGRATION = "reads values that a migration converts in Python anyway"

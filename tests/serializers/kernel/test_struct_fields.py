@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from state_processor.serializers import DecodeOptions, TypeSerializer
-from state_processor.serializers.evolution.portable_type import PortableType
+from state_processor.serializers.hash_codes import hash_codes
 from state_processor.serializers.kernel.encode.conversion import match_fields
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.serializers.keys.hash_codes import hash_codes
 from state_processor.serializers.runtime.scala import CaseClassSerializer
-from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer
+from state_processor.serializers.shared_types import PortableType
 from state_processor.serializers.table.row_names import row_names, with_row_names
 from state_processor.support.errors import InvalidRowError, OptionError
 from state_processor.types.flink_types import Types

@@ -17,13 +17,13 @@ from state_processor.serializers.core.collections import ListSerializer, MapSeri
 from state_processor.serializers.core.unread import OpaqueSerializer, reason_end_unknown
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.classes import BARE_FIRST_USER_ID, KryoObject
-from state_processor.serializers.kryo.plain_values import to_json
+from state_processor.serializers.kryo.columns import to_json
 from state_processor.serializers.kryo.serializer import (
     KryoSerializer,
     KryoSerializerSnapshot,
     KryoValue,
 )
-from state_processor.serializers.user_registrations import Registrations, current_registrations, register
+from state_processor.serializers.registry import Registrations, current_registrations, register
 from state_processor.support.errors import (
     CorruptSnapshotError,
     OptionError,

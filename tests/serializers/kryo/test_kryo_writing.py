@@ -20,13 +20,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state_processor.serializers import DataInput, DataOutput, DecodeOptions, read_serializer_snapshot, register_kryo_class
-from state_processor.serializers.core.optional_map import OptionalEntry
+from state_processor.serializers.core.unread import OptionalEntry
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kryo import java_time
 from state_processor.serializers.kryo.classes import BARE_FIRST_USER_ID, KryoObject, Node, class_ids
+from state_processor.serializers.kryo.columns import to_json
 from state_processor.serializers.kryo.nested_kryo import for_flink
-from state_processor.serializers.kryo.plain_values import to_json
-from state_processor.serializers.kryo.reader import KryoReader
+from state_processor.serializers.kryo.objects import KryoReader, KryoWriter
 from state_processor.serializers.kryo.serializer import (
     Encoding,
     KryoSerializer,
@@ -35,7 +35,6 @@ from state_processor.serializers.kryo.serializer import (
     convert,
 )
 from state_processor.serializers.kryo.wire import KryoInput, KryoOutput
-from state_processor.serializers.kryo.writer import KryoWriter
 from state_processor.support.errors import (
     InvalidRowError,
     OptionError,

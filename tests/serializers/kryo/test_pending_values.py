@@ -9,7 +9,7 @@ import pytest
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import JoinedListCodec, ListSerializer, MapStateValue
 from state_processor.serializers.core.nullable import NullableSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.core.rows import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.classes import KryoMap, Node

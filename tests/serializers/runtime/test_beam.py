@@ -13,8 +13,8 @@ from state_processor.serializers import read_serializer_snapshot, register_coder
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.templates import FieldsCodec
 from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.format_versions import ADAPTER_VERSION
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.snapshot_versions import ADAPTER_VERSION
 from state_processor.support.errors import CorruptSnapshotError, OptionError, UnknownSerializerError
 from tests.serializers import java_streams as j
 

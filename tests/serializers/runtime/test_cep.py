@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.serializers import TypeSerializer, read_serializer_snapshot
-from state_processor.serializers.base import CompositeTypeSerializerSnapshot
-from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.base import CompositeTypeSerializerSnapshot, Verdict
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.runtime.cep import (

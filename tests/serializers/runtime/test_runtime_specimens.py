@@ -13,7 +13,7 @@ from state_processor.serializers.runtime.stream_records import (
     Transaction,
     TwoPhaseCommitState,
 )
-from state_processor.serializers.runtime.ttl import TtlValue
+from state_processor.serializers.runtime.wrapping import TtlValue
 from tests.serializers.harness import Specimen, check_snapshot, check_specimen, specimens
 
 VALUES = {

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.serializers import TypeSerializer, read_serializer_snapshot
-from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.base import Verdict
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.nullable import EitherValue
 from state_processor.serializers.runtime.scala import (

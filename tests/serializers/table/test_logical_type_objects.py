@@ -17,7 +17,6 @@ from state_processor.serializers.java.object_input import JavaEnum, JavaInstance
 from state_processor.serializers.java.object_output import JavaArray, JavaClassDescription, JavaList, write_java_object
 from state_processor.serializers.table.binary_format import slot_of
 from state_processor.serializers.table.logical_type_objects import logical_type, serializer_object, type_object
-from state_processor.serializers.table.logical_type_text import parse_logical_type
 from state_processor.serializers.table.logical_types import (
     ArrayType,
     BytesType,
@@ -34,7 +33,7 @@ from state_processor.serializers.table.rowdata import (
     RowDataSerializer,
     internal_serializer,
 )
-from state_processor.serializers.table.type_descriptors import SQL_TYPES, descriptor_of
+from state_processor.serializers.table.type_descriptors import SQL_TYPES, descriptor_of, parse_logical_type
 from state_processor.support.errors import OptionError, UnsupportedFormatError
 
 GOLDEN = Path(__file__).resolve().parents[2] / "fixtures" / "compatibility"

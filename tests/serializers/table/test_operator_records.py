@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.read.stored_operator import survey
 from state_processor.serializers import DecodeOptions, TypeSerializer, read_serializer_snapshot
-from state_processor.serializers.base import write_nested_snapshots
-from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.base import SchemaCompatibility, Verdict, write_nested_snapshots
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.core.rows import RowValue
 from state_processor.serializers.io import DataOutput
-from state_processor.serializers.table.logical_types import ArrayType, AtomicType, MapType, RowType, TextType, TimeType
+from state_processor.serializers.table.logical_types import ArrayType, AtomicType, BytesType, MapType, RowType, TextType, TimeType
 from state_processor.serializers.table.operator_records import (
     MULTISET,
     LinkedListSerializer,
@@ -27,15 +28,19 @@ from state_processor.serializers.table.operator_records import (
     MultisetInfoSerializer,
     NodeSerializer,
     NullAwareMapSerializer,
+    OrderedField,
     RowSequence,
     RowSequenceSerializer,
     SequencedRow,
     SortedLongSerializer,
     WindowKey,
     WindowKeySerializer,
+    comparator_object,
+    is_ordered,
+    sorted_map,
 )
 from state_processor.serializers.table.python_rows import PythonArrayDataSerializer, PythonMapDataSerializer, python_serializer
-from state_processor.serializers.table.python_values import (
+from state_processor.serializers.table.python_state import (
     PYTHON,
     PythonBigDecimalSerializer,
     PythonDateSerializer,
@@ -43,8 +48,10 @@ from state_processor.serializers.table.python_values import (
     PythonTimeSerializer,
     PythonTimestampSerializer,
 )
+from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.serializers.table.single_values import TABLE, DateDataSerializer, NullSerializer, TimeDataSerializer
 from state_processor.support.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
+from tests.archives import unpacked
 from tests.serializers import java_streams as js
 from tests.serializers.harness import (
     Specimen,
@@ -211,3 +218,23 @@ def test_python_limits() -> None:
     ):
         with pytest.raises(UnsupportedFormatError, match="must come from a savepoint"):
             serializer.snapshot()
+
+
+# Comparators: Flink takes those in the snapshots of its own sorted maps for the same
+
+
+@pytest.mark.parametrize(("ascending", "compatible"), [(True, True), (False, False)])
+def test_an_order_is_compared_with_the_order_that_flink_wrote(ascending: bool, compatible: bool) -> None:
+    snapshot = open_snapshot(str(unpacked("sql") / "2.3.0" / "top-of-updates" / "savepoint"))
+    found = [survey(snapshot, operator)[0].get("sorted-map") for operator in snapshot.metadata.operators]
+    (written,) = (states[0].value.snapshot() for states in found if states)
+    order = [OrderedField(AtomicType("BIGINT"), ascending, nulls_last=False)]
+    made = sorted_map(RowDataSerializer(RowType.of(AtomicType("BIGINT"))), NumberSerializer("LONG"), order).snapshot()
+    assert (written.resolve_schema_compatibility(made) == SchemaCompatibility.compatible_as_is()) == compatible
+
+
+def test_other_types_are_not_ordered() -> None:
+    assert is_ordered(TextType())
+    assert not is_ordered(BytesType())
+    with pytest.raises(UnsupportedFormatError, match="the order of BYTES is not known; expected numbers, text, or times"):
+        comparator_object([OrderedField(BytesType(), ascending=True, nulls_last=False)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from state_processor.serializers import read_serializer_snapshot
 from state_processor.serializers.io import DataOutput
-from state_processor.serializers.table.python_values import ByteArrayWrapperSerializer
+from state_processor.serializers.table.python_state import ByteArrayWrapperSerializer
 from tests.serializers.harness import check_codec
 
 CLASS = "org.apache.flink.streaming.api.utils.ByteArrayWrapperSerializer$ByteArrayWrapperSerializerSnapshot"

@@ -12,14 +12,14 @@ from state_processor import Types
 from state_processor.serializers import DecodeOptions
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
-from state_processor.serializers.core.rows import RowSerializer, RowValue
-from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.core.rows import RowSerializer, RowValue, TupleSerializer
+from state_processor.serializers.hash_codes import hash_codes
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.serializers.keys.hash_codes import hash_codes
-from state_processor.serializers.runtime.ttl import TtlSerializer, TtlValue
+from state_processor.serializers.runtime.wrapping import TtlSerializer, TtlValue
 from state_processor.serializers.table.logical_types import DecimalType, RowType
 from state_processor.serializers.table.python_state import (
+    ByteArrayWrapperSerializer,
     CountedPiecesSerializer,
     FramedSerializer,
     JoinedPiecesCodec,
@@ -30,7 +30,6 @@ from state_processor.serializers.table.python_state import (
     json_of,
     python_coder,
 )
-from state_processor.serializers.table.python_values import ByteArrayWrapperSerializer
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.support.errors import CorruptSnapshotError, UndecodableValueError, UnsupportedFormatError
 from tests.serializers.harness import check_codec, decode_with_kernel

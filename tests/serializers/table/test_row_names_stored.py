@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.serializers import TypeSerializer, read_serializer_snapshot
-from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.base import Verdict
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer
 from state_processor.serializers.table.logical_types import AtomicType, LogicalType, RowType, TextType
 from state_processor.serializers.table.row_names import row_names, with_row_names
 from state_processor.serializers.table.rowdata import ROW_SNAPSHOT, RowDataSerializer, RowDataSerializerSnapshot, resolve_by_name

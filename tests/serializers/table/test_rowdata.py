@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.serializers import DataInput, DecodeOptions, TypeSerializer, read_serializer_snapshot
-from state_processor.serializers.base import COMPOSITE_MAGIC, write_nested_snapshots
+from state_processor.serializers.base import COMPOSITE_MAGIC, Verdict, write_nested_snapshots
 from state_processor.serializers.big_numbers import to_java_bytes
-from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.rows import ROW_KINDS
 from state_processor.serializers.io import DataOutput, encode_modified_utf8

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.table.python_values import PythonDateSerializer, PythonTimeSerializer
+from state_processor.serializers.table.python_state import PythonDateSerializer, PythonTimeSerializer
 from state_processor.serializers.table.single_values import DateDataSerializer, TimeDataSerializer
 from state_processor.support.errors import InvalidRowError
 from tests.serializers.harness import PLAIN, check_codec, decode_with_kernel

@@ -19,7 +19,7 @@ from state_processor.backends.write.assembly import commit_savepoint
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.user_registrations import Registrations, register, registrations
+from state_processor.serializers.registry import Registrations, register, registrations
 from tests import hidden_subclasses as hidden
 from tests.archives import unpacked
 from tests.backends.operator_files import OperatorColumnsWriter, SubtaskHandles, new_operator

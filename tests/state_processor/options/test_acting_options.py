@@ -17,7 +17,7 @@ import state_processor as sp
 from state_processor.backends.read.option import ROWS, Kind
 from state_processor.options.keywords import EFFECTIVE_OPTIONS, PUSHDOWN, SNAPSHOT_OPTIONS
 from state_processor.options.option import Option
-from state_processor.serializers.user_registrations import Registrations, register, registrations
+from state_processor.serializers.registry import Registrations, register, registrations
 from tests import hidden_subclasses as hidden
 from tests.state_processor.options import effect_samples as samples
 from tests.state_processor.options.effect_samples import PYTHON, rows_of

@@ -30,7 +30,7 @@ from state_processor.serializers.base import SimpleTypeSerializerSnapshot
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.java.types import JavaType, KryoClass
 from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.user_registrations import (
+from state_processor.serializers.registry import (
     Registrations,
     begin_task,
     current_registrations,

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 import state_processor as sp
-from state_processor.serializers.user_registrations import Registrations, register
+from state_processor.serializers.registry import Registrations, register
 from tests import hidden_subclasses as hidden
 
 COLUMNS = {"shapes": "value", "timed": "value", "by-name": "map_value"}

@@ -13,7 +13,7 @@ from state_processor.backends.state.column_types import declared_names, with_nam
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers import read_serializer_snapshot
 from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
-from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer
 from state_processor.serializers.table.row_names import row_names, with_row_names
 from state_processor.support.errors import OptionError
 from state_processor.types.flink_types import row_type, sql_type

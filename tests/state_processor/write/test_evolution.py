@@ -10,10 +10,9 @@ import pytest
 import state_processor as sp
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.stored_operator import find_operator, operator_states
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.base import TypeSerializer, Verdict
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import TtlSerializer
 from state_processor.types.flink_types import Types
 from tests.corpus import FIXTURES, Case, all_cases, cases
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
-from state_processor.serializers.keys.hash_codes import hash_codes
+from state_processor.serializers.hash_codes import hash_codes
 from tests.state_processor.samples import ORDERS_PATH
 
 if TYPE_CHECKING:

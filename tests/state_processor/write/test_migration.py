@@ -21,10 +21,11 @@ from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.write.assembly import commit_savepoint, metadata_version
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_kryo_class
-from state_processor.serializers.core.pojo_entries import PojoValue
+from state_processor.serializers.core.pojo_fields import PojoValue
 from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kryo.serializer import KryoValue
+from state_processor.serializers.registry import Registrations, register
 from state_processor.serializers.runtime.cep import (
     DeweyNumberSerializer,
     EventIdSerializer,
@@ -34,7 +35,6 @@ from state_processor.serializers.runtime.cep import (
 )
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.scala import OptionSerializer
-from state_processor.serializers.user_registrations import Registrations, register
 from state_processor.write.build import SavepointBuild
 from state_processor.write.plan.reports import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED
 from state_processor.write.tasks.local_engine import LocalEngine

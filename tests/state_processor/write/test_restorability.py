@@ -10,7 +10,7 @@ import pytest
 import state_processor as sp
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.evolution.releases import obstacles
+from state_processor.serializers.evolution.migration import obstacles
 from state_processor.serializers.kryo.serializer import KryoSerializerSnapshot
 from state_processor.write.plan.restorability import RegisteredStates
 from tests.archives import unpacked

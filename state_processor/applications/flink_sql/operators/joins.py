@@ -21,7 +21,7 @@ from state_processor.applications.flink_sql.state_changes import (
 )
 from state_processor.backends.state.descriptions import MAP, MapDescription, StateDescription
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.core.rows import TupleSerializer
 from state_processor.serializers.table.logical_types import RowType
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.serializers.traversal import outermost_of

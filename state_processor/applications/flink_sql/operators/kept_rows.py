@@ -22,7 +22,7 @@ from state_processor.applications.flink_sql.state_changes import (
 )
 from state_processor.backends.state.descriptions import VALUE, StateDescription
 from state_processor.serializers.core.basic import NumberSerializer
-from state_processor.serializers.table.record_comparators import is_ordered
+from state_processor.serializers.table.operator_records import is_ordered
 from state_processor.support.errors import OptionError, StateMigrationError
 
 _OF_FIRST_ROWS: Final = by_name(

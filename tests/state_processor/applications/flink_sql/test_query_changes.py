@@ -10,7 +10,7 @@ import pytest
 
 from state_processor.applications.flink_sql.plan import CompiledPlan
 from state_processor.errors import StateMigrationError
-from state_processor.serializers.table.logical_type_text import parse_logical_type
+from state_processor.serializers.table.type_descriptors import parse_logical_type
 from tests.archives import unpacked
 from tests.state_processor.applications.flink_sql.plan_edits import (
     LITERAL,

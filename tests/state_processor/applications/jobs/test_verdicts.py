@@ -19,9 +19,9 @@ from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.cli import main
 from state_processor.serializers import register_primitive_fields, registrations
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.pojo_entries import PojoField
+from state_processor.serializers.core.pojo_fields import PojoField
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
-from state_processor.serializers.runtime.ttl import AsynchronousTtlSerializer, TtlSerializer
+from state_processor.serializers.runtime.wrapping import AsynchronousTtlSerializer, TtlSerializer
 from state_processor.support.errors import OptionError
 from state_processor.types.answers import Answer
 from tests.state_processor.samples import ORDERS

@@ -28,7 +28,7 @@ from state_processor.backends.read.keyed_splits import KeyedSplit
 from state_processor.cli import BAD_INPUT, main
 from state_processor.display.histograms import TimeHistogram
 from state_processor.options.access import SnapshotAccess
-from state_processor.serializers.user_registrations import Registrations, register
+from state_processor.serializers.registry import Registrations, register
 from tests.state_processor.samples import FIXTURES, ORDERS, ORDERS_PATH, WINDOWS_PATH, expected_state, expected_values
 
 HOSTILE = "<script>alert('&')</script>"

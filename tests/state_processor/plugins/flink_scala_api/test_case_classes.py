@@ -28,7 +28,7 @@ from state_processor.plugins.flink_scala_api.values import (
     UuidSerializer,
 )
 from state_processor.serializers import DecodeOptions, TypeSerializer, read_serializer_snapshot, register_case_class
-from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.base import Verdict
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.io import DataOutput

@@ -6,8 +6,8 @@ import pytest
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.pojo_entries import PojoField
-from state_processor.serializers.merge_snapshots import merged
+from state_processor.serializers.core.pojo_fields import PojoField
+from state_processor.serializers.shared_types import merged
 from state_processor.types.flink_types import Types
 
 T = Types

@@ -14,8 +14,7 @@ from state_processor.serializers.core.basic import NumberSerializer, StringSeria
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.rows import ROW_KIND_FIELD, ROW_KINDS, RowSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.core.rows import ROW_KIND_FIELD, ROW_KINDS, RowSerializer, TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.java.hashing import EncodedValues, Hashes, fold_long
 from state_processor.serializers.kernel.compiler import entry_point, kernel

@@ -14,10 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.serializers import DecodeOptions
-from state_processor.serializers.core.calendars import JavaZone, java_date, java_day, java_zone, to_gregorian
 from state_processor.serializers.core.collections import ListSerializer
-from state_processor.serializers.core.sql_times import MillisSerializer, SqlTimestampSerializer, in_time_zone
-from state_processor.serializers.core.time_values import LocalDate, SqlTimestamp
+from state_processor.serializers.core.temporal import MillisSerializer, SqlTimestampSerializer, in_time_zone
+from state_processor.serializers.core.time_values import (
+    JavaZone,
+    LocalDate,
+    SqlTimestamp,
+    java_date,
+    java_day,
+    java_zone,
+    to_gregorian,
+)
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.support.errors import InvalidRowError, OptionError, UndecodableValueError
 from tests.serializers.harness import check_codec, decode_with_kernel

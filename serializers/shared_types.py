@@ -1,4 +1,4 @@
-"""Merge of the serializer snapshots of values that were written with several serializers.
+"""Types that several processes share: a type as bytes, and one snapshot for the values that several subtasks wrote.
 
 A POJO's snapshot describes unregistered subclasses from the first value of each on, so the subtasks of a state describe different
 ones (Flink: ``PojoSerializer.getSubclassSerializer``). Values name their class. A snapshot with the subclasses of all subtasks
@@ -8,12 +8,44 @@ therefore describes the values of each.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from state_processor.serializers.base import TypeSerializerSnapshot
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot, read_versioned_snapshot
 from state_processor.serializers.core.pojo import PojoSerializerSnapshot
-from state_processor.serializers.core.pojo_entries import SubclassSnapshot
+from state_processor.serializers.core.pojo_fields import SubclassSnapshot
+from state_processor.serializers.io import DataInput
 from state_processor.serializers.traversal import zip_types
+
+if TYPE_CHECKING:
+    from state_processor.serializers.table.row_names import RowNames
+
+
+@dataclass(frozen=True, slots=True)
+class PortableType:
+    """A type as bytes that can be pickled: its serializer snapshot, and the names of row fields that the snapshot omits."""
+
+    snapshot: bytes  # the snapshot as Flink frames it
+    rows: RowNames = ()  # the field names of all rows in the type, outermost first; ``None`` for rows without names
+
+    @classmethod
+    def of(cls, serializer: TypeSerializer) -> PortableType:
+        """Return the bytes of a serializer's type."""
+        from state_processor.serializers.table.row_names import row_names  # most reads have the written types
+
+        return cls(serializer.snapshot().to_bytes(), row_names(serializer))
+
+    def restore(self) -> TypeSerializer:
+        """Return the serializer."""
+        source = DataInput(self.snapshot, "type")
+        serializer = read_versioned_snapshot(source).restore_serializer()
+        if not source.at_end():
+            raise source.corrupt(f"{source.remaining} bytes are left over after a type")
+        if not self.rows:
+            return serializer
+        from state_processor.serializers.table.row_names import with_row_names
+
+        return with_row_names(serializer, self.rows)
 
 
 class _DifferError(Exception):

@@ -23,18 +23,17 @@ from state_processor.serializers.base import COMPOSITE_MAGIC, NESTED_MAGIC, read
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.core.scalars import SCALARS
-from state_processor.serializers.format_versions import FormatVersions
+from state_processor.serializers.format_versions import FLINK_PACKAGES, FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import provide_snapshots
-from state_processor.serializers.snapshot_versions import FLINK
 from state_processor.support.errors import OptionError, UnknownSerializerError, UnsupportedFormatError
 from tests.serializers.harness import snapshot_versions
 
 VERSIONS = snapshot_versions()
 LONG = NumberSerializer("LONG")
 COMPOSITES = sorted(name for name, known in VERSIONS.items() if known.outer is not None and 3 in known.own.since)
-ROW = f"{FLINK}table.runtime.typeutils.RowDataSerializer$RowDataSerializerSnapshot"
-TUPLE = f"{FLINK}api.java.typeutils.runtime.TupleSerializerSnapshot"
+ROW = f"{FLINK_PACKAGES}table.runtime.typeutils.RowDataSerializer$RowDataSerializerSnapshot"
+TUPLE = f"{FLINK_PACKAGES}api.java.typeutils.runtime.TupleSerializerSnapshot"
 
 
 def _framed(class_name: str, version: int, payload: bytes = b"") -> bytes:

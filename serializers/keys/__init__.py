@@ -1,1 +1,0 @@
-"""Hash codes of whole columns of keys."""
