@@ -25,7 +25,8 @@ _WINDOW: Final = 1 << 20
 class HandleInput(DataInput):
     """A :class:`DataInput` with fused reads, for ``_metadata`` files of hundreds of thousands of handles and gigabytes.
 
-    Positions count from the start of the file; ``data`` covers the range from ``base`` to ``loaded``.
+    Positions count from the start of the file; ``data`` covers the range from ``base`` to ``loaded``. Frequent reads take bytes
+    that are loaded without a call of another method.
 
     ``data``: the bytes, or a file. One window of a file is in memory at a time; large inline state becomes a :class:`StoredPart`.
     ``source``: name of the data in errors.
@@ -66,7 +67,7 @@ class HandleInput(DataInput):
         """Read several numbers at once."""
         start = self.position
         end = start + layout.size
-        if self.base <= start and end <= self.loaded:  # the most frequent case, without a call
+        if self.base <= start and end <= self.loaded:
             self.position = end
             return layout.unpack_from(self.data, start - self.base)
         at = self._take(layout.size, "numbers")  # may move the window
@@ -75,6 +76,11 @@ class HandleInput(DataInput):
     def skip_if(self, expected: bytes) -> bool:
         """Skip ``expected`` if it follows."""
         size, start = len(expected), self.position
+        if self.base <= start and start + size <= self.loaded:
+            if self.data[start - self.base : start - self.base + size] != expected:
+                return False
+            self.position = start + size
+            return True
         if size > self.remaining:
             return False
         at = self._take(size, "bytes")
@@ -85,6 +91,10 @@ class HandleInput(DataInput):
 
     def read_code(self) -> int:
         """Read the code at the start of a handle."""
+        start = self.position
+        if self.base <= start < self.loaded:
+            self.position = start + 1
+            return self.data[start - self.base]
         if self.at_end():
             raise self.corrupt("state handle expected, found the end")
         at = self._take(1, "code")
@@ -93,16 +103,26 @@ class HandleInput(DataInput):
     def read_utf(self) -> str:
         """Read Java's modified UTF-8 with a 16-bit length."""
         start = self.position
+        at = start - self.base
+        if at >= 0 and start + 2 <= self.loaded:
+            data = self.data
+            size = data[at] << 8 | data[at + 1]
+            end = start + 2 + size
+            if end <= self.loaded:
+                raw = data[at + 2 : at + 2 + size].tobytes()
+                if raw.isascii():
+                    self.position = end
+                    return raw.decode("ascii")
         (size,) = self.unpack(USHORT)
         raw = self.take(size, "string")
-        try:
-            return raw.decode("ascii")
-        except UnicodeDecodeError:
-            pass
         try:
             return decode_name(raw)
         except UnicodeError as e:
             raise self.corrupt(f"not modified UTF-8: {e.args[-1]}", start) from None
+
+    def read_int(self) -> int:
+        """Read a signed 32-bit integer."""
+        return self.unpack(INT)[0]  # type: ignore[no-any-return]
 
     take = DataInput.read_bytes
 
@@ -160,13 +180,14 @@ class Layout:
     def __init__(self, handle: type[Any], *parts: Part) -> None:
         self.handle = handle
         self.parts = parts
+        self._reads = [(isinstance(part.names, str), part.read) for part in parts]
         self._has_code = hasattr(handle, "code")
 
     def read(self, inp: HandleInput, code: int = 0) -> Any:
         """Read a handle, or an element of a list in one."""
         values = [code] if self._has_code else []
-        for names, read, _ in self.parts:
-            if isinstance(names, str):
+        for is_single, read in self._reads:
+            if is_single:
                 values.append(read(inp))
             else:
                 values += read(inp)
@@ -264,7 +285,10 @@ def _several(
     """
 
     def read_all(inp: HandleInput) -> tuple[Any, ...]:
-        elements = tuple(map(read, repeat(inp, inp.read_count(title, min_size))))
+        count = inp.read_count(title, min_size)
+        if not count:
+            return ()
+        elements = map(read, repeat(inp, count))
         return tuple([element for element in elements if element is not None])  # Flink drops null handles of changelogs, too
 
     def write_all(out: DataOutput, elements: tuple[Any, ...]) -> None:
