@@ -1,9 +1,9 @@
 """Many handles and many checkpoints: CPU time grows in proportion, and memory is bounded by what ``_metadata`` contains.
 
 A ``_metadata`` of a million handles is read and written, and its handles are listed. Files that are missing are looked for.
-A directory of 20,000 checkpoints, which share files, is listed, and its removals are previewed. Each question has a process of
-its own. Targets: the CPU time per handle and per checkpoint is at most 25 % above the CPU time for a tenth of the handles or
-checkpoints.
+A directory of 20,000 checkpoints, which share files, is listed, and its removals are previewed. The history of states is asked
+for in 20,000 checkpoints that share the tables of a store of RocksDB. Each question has a process of its own. Targets: the CPU
+time per handle and per checkpoint is at most 25 % above the CPU time for a tenth of the handles or checkpoints.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
     OperatorSubtaskState,
     write_metadata,
 )
+from state_processor.backends.metadata.streams import StreamInFile, with_streams
 from state_processor.backends.read.snapshot_checks import check_files
 
 CACHE = Path(__file__).parent.parent / ".cache" / "bench" / "listing"
@@ -50,13 +51,15 @@ QUESTIONS: dict[str, Callable[[str], Any]] = {
     "operators": lambda path: sp.open(path).operators(),
     "validate": lambda path: check_files(open_snapshot(path)),
     "list": sp.list_snapshots,
+    "history": sp.history,
     "files": sp.files,
     "orphans": sp.orphans,
     "retain": lambda path: sp.retain(path, keep=3),
     "fleet": sp.fleet,
     "fleet --orphans": lambda path: sp.fleet(path, orphans=True),
 }
-UNITS = dict.fromkeys(("read", "write", "handles", "operators"), "handles") | {"validate": "missing files"}
+TABLES = "checkpoints with tables"
+UNITS = dict.fromkeys(("read", "write", "handles", "operators"), "handles") | {"validate": "missing files", "history": TABLES}
 """What the input of a question has many of, if not checkpoints."""
 
 
@@ -103,6 +106,27 @@ def make_checkpoints(target: Path, number: int) -> None:
             os.utime(path, (BEGIN + checkpoint, BEGIN + checkpoint))
 
 
+def make_stores(target: Path, number: int) -> None:
+    """Write the checkpoints of a job that have the tables of one store."""
+    savepoint, shared = target / "savepoint", target / JOB / "shared"
+    rows = [{"key": key, "value": key} for key in range(1000)]
+    writer = sp.arrow.SavepointWriter.new().with_keyed_state("bench", rows, states={"value": sp.Types.LONG()}, parallelism=1)
+    writer.write(savepoint, format="native", backend="rocksdb")
+    shared.mkdir(parents=True)
+
+    def moved(stream: StreamInFile) -> h.FileStateHandle:
+        (savepoint / stream.path).rename(shared / stream.path)
+        return h.FileStateHandle(stream.size, str(shared / stream.path))
+
+    content = with_streams(open_snapshot(savepoint).metadata.operators, moved)
+    shutil.rmtree(savepoint)
+    for checkpoint in range(1, number + 1):
+        directory = target / JOB / f"chk-{checkpoint}"
+        directory.mkdir()
+        (directory / "_metadata").write_bytes(write_metadata(CheckpointMetadata(3, checkpoint, content)))
+        os.utime(directory / "_metadata", (BEGIN + checkpoint, BEGIN + checkpoint))
+
+
 def run(question: str, path: str) -> dict[str, float]:
     """Measure one question in this process."""
     start = time.process_time()
@@ -119,6 +143,7 @@ def main() -> list[Figure]:
             ("handles", HANDLES, make_metadata),
             ("missing files", MISSING, make_metadata),
             ("checkpoints", CHECKPOINTS, make_checkpoints),
+            (TABLES, CHECKPOINTS, make_stores),
         ):
             for size in sizes:
                 make(CACHE / f"{size}-{unit}", size)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from os import PathLike
 from typing import Any, Final, Literal, Unpack, get_args
 
@@ -229,12 +228,17 @@ def _at_the_same_time(
 ) -> npt.NDArray[np.bool_]:
     """Return for each operator whether the times of two of its jobs overlap."""
     together = np.zeros(int(operators.max(initial=-1)) + 1, dtype=bool)
-    for operator in range(len(together)):
-        of_one = (operators == operator) & (micros >= 0)
-        spans = sorted(
-            (int(times.min()), int(times.max())) for job in np.unique(jobs[of_one]) for times in (micros[of_one & (jobs == job)],)
-        )
-        together[operator] = any(later[0] < earlier[1] for earlier, later in pairwise(spans))
+    known = np.flatnonzero(micros >= 0)
+    if not len(known):
+        return together
+    rows = known[np.lexsort((micros[known], jobs[known], operators[known]))]
+    is_first = np.any(np.diff([operators[rows], jobs[rows]], prepend=-1), axis=0)
+    starts = np.flatnonzero(is_first)  # of the rows of a job of an operator
+    of, begins, ends = operators[rows[starts]], micros[rows[starts]], micros[rows[np.append(starts[1:], len(rows)) - 1]]
+    order = np.lexsort((ends, begins, of))
+    of, begins, ends = of[order], begins[order], ends[order]
+    overlap = (of[1:] == of[:-1]) & (begins[1:] < ends[:-1])
+    together[of[1:][overlap]] = True
     return together
 
 
