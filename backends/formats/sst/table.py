@@ -375,6 +375,12 @@ class Table:
     def _unsupported(self, feature: str) -> UnsupportedFormatError:
         return UnsupportedFormatError(f"{self.where}: {feature}; write a canonical savepoint")
 
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the end of the file and of the index that this object keeps."""
+        index = vars(self).get("_index")
+        return len(self.tail) + (0 if index is None else len(index[0]))
+
     @cached_property
     def _index(self) -> tuple[Bytes, int]:
         handle = self._index_handle or self._meta.get(b"rocksdb.index")

@@ -361,3 +361,28 @@ def test_an_open_store_is_used_for_the_same_snapshot_and_settings() -> None:
         )
     ]
     assert [store is stores[0] for store in stores] == [True, True, False, False]
+
+
+def test_open_tables_keep_few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables that were used last stay open, with their indexes; at least one."""
+    snapshot = open_snapshot(NATIVE)
+    handle = handles_of(snapshot)[0]
+    expected = rows(snapshot, handle)
+    assert isinstance(handle.handle, h.IncrementalRemoteKeyedStateHandle)
+    store = rocksdb_store.open_store(snapshot, handle.handle, "test")
+    files = list(store.manifest.files)
+    assert len(files) > 3
+    tables = [store.table(file) for file in files]
+    for table in tables:
+        table.blocks()
+    sizes = [table.kept_bytes for table in tables]
+    assert all(size > len(table.tail) for size, table in zip(sizes, tables, strict=True))
+    monkeypatch.setattr(rocksdb_store, "_KEPT_BYTES", sum(sizes[-2:]))
+    assert store.table(files[-1]) is tables[-1]
+    assert store.table(files[-2]) is tables[-2]
+    assert store.table(files[0]) is not tables[0]
+    monkeypatch.setattr(rocksdb_store, "_KEPT_BYTES", 0)
+    table = store.table(files[0])
+    assert store.table(files[0]) is table
+    assert store.table(files[1]) is not tables[1]
+    assert rows(snapshot, handle) == expected
