@@ -26,8 +26,7 @@ from state_processor.backends.connectors.connector import (
     SinkConnector,
     Wrapping,
 )
-from state_processor.backends.connectors.file import FILE
-from state_processor.backends.connectors.file_sink import FILE_SINK
+from state_processor.backends.connectors.file import FILE, FILE_SINK
 from state_processor.backends.connectors.kafka import DYNAMIC_KAFKA, KAFKA, KAFKA_SINK
 from state_processor.backends.connectors.layouts.choices import Versions
 from state_processor.backends.connectors.layouts.tables import LAYOUTS, Layouts, combined

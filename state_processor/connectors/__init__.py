@@ -43,7 +43,7 @@ from state_processor.backends.connectors.content_rows import (
     part,
     row_of,
 )
-from state_processor.backends.connectors.file_sink import time_of
+from state_processor.backends.connectors.file import time_of
 from state_processor.backends.connectors.layouts import tables
 from state_processor.backends.connectors.layouts.codecs import BOOL, INT, LONG, TEXT, UTF, ListOf, Struct
 from state_processor.backends.connectors.layouts.codecs import Optional as OptionalOf
