@@ -10,14 +10,6 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from state_processor.backends.connectors.committables import (
-    COLLECTORS,
-    RECEIVED,
-    STATUSES,
-    CheckpointCommittables,
-    Collector,
-    Request,
-)
 from state_processor.backends.connectors.connector import (
     CHECKPOINT,
     COMMITTABLE,
@@ -36,7 +28,13 @@ from state_processor.backends.connectors.connector import (
     refuse_others,
 )
 from state_processor.backends.connectors.sink_state import (
+    COLLECTORS,
+    RECEIVED,
+    STATUSES,
+    CheckpointCommittables,
+    Collector,
     ListOfBytes,
+    Request,
     SinkState,
     committable_values,
     has_own_committers,

@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from state_processor.backends.connectors.sink_state import ListOfBytes, sink_state
 from state_processor.backends.connectors.sink_writer import written_sink
-from state_processor.backends.connectors.source_splits import READER_STATE, source_state
-from state_processor.backends.connectors.splits_writer import written_source
+from state_processor.backends.connectors.source_splits import READER_STATE, source_state, written_source
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.state.descriptions import (
     BROADCAST,

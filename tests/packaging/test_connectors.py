@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = Path(__file__).parent / "acme_mailboxes"
 PROGRAM = """
 import state_processor as sp
-from state_processor.backends.connectors.splits_writer import written_source
+from state_processor.backends.connectors.source_splits import written_source
 
 assert "mailboxes" in sp.connectors.names()["sources"]
 rows = [{"subtask": 0, "mailbox": "inbox", "next_mail": 7}, {"subtask": None, "mailbox": "sent", "next_mail": 1}]

@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 
 import state_processor as sp
-from state_processor.backends.connectors.committables import (
+from state_processor.backends.connectors.connector import Versioned
+from state_processor.backends.connectors.sink_state import (
     COLLECTORS,
     CheckpointCommittables,
     Collector,
     Request,
     SubtaskCommittables,
 )
-from state_processor.backends.connectors.connector import Versioned
 from state_processor.backends.connectors.source_splits import undecoded_elements
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.stored_operator import find_operator

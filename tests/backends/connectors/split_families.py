@@ -8,8 +8,7 @@ from typing import Any
 
 from state_processor import connectors
 from state_processor.backends.connectors.connector import CoordinatorState, SourceState, Versioned
-from state_processor.backends.connectors.source_splits import _table, recognized, shown_splits
-from state_processor.backends.connectors.splits_writer import WrittenSource
+from state_processor.backends.connectors.source_splits import WrittenSource, _table, recognized, shown_splits
 
 
 @dataclass(frozen=True)

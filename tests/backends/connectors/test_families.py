@@ -7,8 +7,7 @@ import json
 import pytest
 
 from state_processor.backends.connectors.layouts import kafka
-from state_processor.backends.connectors.source_splits import recognized
-from state_processor.backends.connectors.splits_writer import written_source
+from state_processor.backends.connectors.source_splits import recognized, written_source
 from state_processor.support.errors import InvalidRowError
 from tests.backends.connectors.split_families import Family, rows_of
 from tests.plugins import modules_of_plugins

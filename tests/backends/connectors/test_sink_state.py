@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_processor.backends.connectors.committables import COLLECTORS, Collector
 from state_processor.backends.connectors.connector import Versioned
 from state_processor.backends.connectors.file import FILE_SINK
 from state_processor.backends.connectors.kafka import KAFKA as KAFKA_SOURCE
 from state_processor.backends.connectors.kafka import KAFKA_SINK
 from state_processor.backends.connectors.sink_state import (
+    COLLECTORS,
     COMMITTER_STATE,
+    Collector,
     SinkState,
     decoded_sink,
     read_sink_state,

@@ -13,8 +13,13 @@ from state_processor.backends.connectors.connector import CoordinatorState, Sour
 from state_processor.backends.connectors.file import FILE
 from state_processor.backends.connectors.registry import sources
 from state_processor.backends.connectors.sequence import SEQUENCE
-from state_processor.backends.connectors.source_splits import fitting, read_source_splits, source_state
-from state_processor.backends.connectors.splits_writer import WrittenSource, written_source
+from state_processor.backends.connectors.source_splits import (
+    WrittenSource,
+    fitting,
+    read_source_splits,
+    source_state,
+    written_source,
+)
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState

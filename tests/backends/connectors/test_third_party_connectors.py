@@ -24,8 +24,7 @@ from state_processor.backends.connectors.connector import (
 from state_processor.backends.connectors.file import FILE_SINK
 from state_processor.backends.connectors.registry import layouts, sinks, sources
 from state_processor.backends.connectors.sink_state import ListOfBytes, SinkState, read_sink_state
-from state_processor.backends.connectors.source_splits import source_state
-from state_processor.backends.connectors.splits_writer import written_source
+from state_processor.backends.connectors.source_splits import source_state, written_source
 from state_processor.serializers import DataInput, registrations
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.support.errors import ForeignCodeError, InvalidRowError, OptionError, StateProcessorError

@@ -10,14 +10,14 @@ from pathlib import Path
 import pyarrow as pa
 
 import state_processor as sp
-from state_processor.backends.connectors.committables import (
+from state_processor.backends.connectors.connector import Versioned
+from state_processor.backends.connectors.sink_state import (
     COLLECTORS,
     CheckpointCommittables,
     Collector,
     Request,
     SubtaskCommittables,
 )
-from state_processor.backends.connectors.connector import Versioned
 
 ORDERS, CLICKS = "0a" * 16, "0b" * 16
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from state_processor import connectors
-from state_processor.backends.connectors.splits_writer import written_source
+from state_processor.backends.connectors.source_splits import written_source
 from state_processor.errors import InvalidRowError
 from state_processor.plugins.aws import layouts as aws
 from state_processor.plugins.aws.layouts import kinesis_snapshot

@@ -8,7 +8,7 @@ import pytest
 
 from state_processor import connectors
 from state_processor.backends.connectors.connector import CoordinatorState, SourceState, Versioned
-from state_processor.backends.connectors.splits_writer import written_source
+from state_processor.backends.connectors.source_splits import written_source
 from state_processor.errors import InvalidRowError
 from state_processor.plugins.flink_cdc import layouts as flink_cdc
 from state_processor.serializers.io import DataOutput
