@@ -9,7 +9,7 @@ Offsets below zero are marks that the broker resolves: :data:`EARLIEST`, :data:`
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -29,10 +29,110 @@ from state_processor.backends.connectors.connector import (
     Versioned,
 )
 from state_processor.backends.connectors.content_rows import ContentSource, part
-from state_processor.backends.connectors.layouts import kafka
-from state_processor.backends.connectors.layouts.codecs import Codec, Content, to_bytes
+from state_processor.backends.connectors.layouts.choices import Enumerated, SplitList, Versions, of_version
+from state_processor.backends.connectors.layouts.codecs import (
+    BOOL,
+    BYTES,
+    INT,
+    LONG,
+    UTF,
+    Codec,
+    Content,
+    Framed,
+    Integer,
+    ListOf,
+    Mapped,
+    Optional,
+    Struct,
+    to_bytes,
+)
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.support.errors import InvalidRowError
+
+# Layouts of the bytes
+
+_PACKAGE: Final = "org.apache.flink.connector.kafka"
+SPLITS: Final = f"{_PACKAGE}.source.split.KafkaPartitionSplitSerializer"
+ENUMERATOR: Final = f"{_PACKAGE}.source.enumerator.KafkaSourceEnumStateSerializer"
+DYNAMIC_SPLITS: Final = f"{_PACKAGE}.dynamic.source.split.DynamicKafkaSourceSplitSerializer"
+DYNAMIC_ENUMERATOR: Final = f"{_PACKAGE}.dynamic.source.enumerator.DynamicKafkaSourceEnumStateSerializer"
+WRITER: Final = f"{_PACKAGE}.sink.KafkaWriterStateSerializer"
+COMMITTABLE: Final = f"{_PACKAGE}.sink.KafkaCommittableSerializer"
+
+_UNKNOWN: Final = -(1 << 63)
+OFFSET: Final = Mapped(
+    LONG,
+    lambda offset: None if offset == _UNKNOWN else offset,
+    lambda offset: _UNKNOWN if offset is None else offset,
+)
+_PARTITION_BYTES: Final = Struct.of(("topic", UTF), ("partition", INT))
+SPLIT: Final[Versions] = {0: _PARTITION_BYTES + Struct.of(("startingOffset", OFFSET), ("stoppingOffset", OFFSET))}
+
+_STATUS_BYTES: Final = Struct.of((None, Enumerated("assignmentStatus", {0: "ASSIGNED", 1: "UNASSIGNED", 2: "TOMBSTONED"})))
+_DISCOVERED_BYTES: Final = Struct.of(("initialDiscoveryFinished", BOOL))
+
+
+def _splits(name: str, element: Callable[[Codec], Codec]) -> Struct:
+    return Struct.of((None, SplitList(SPLIT, SPLITS, name, element)))
+
+
+STATE: Final[Versions] = {
+    0: _splits("readers", lambda split: Struct.of(("subtask", INT), ("splits", ListOf(split)))),
+    1: Struct.of(("assignedPartitions", ListOf(_PARTITION_BYTES))),
+    2: Struct.of(("partitions", ListOf(_PARTITION_BYTES + _STATUS_BYTES))) + _DISCOVERED_BYTES,
+    3: _splits("splits", lambda split: Struct.of(("split", split)) + _STATUS_BYTES) + _DISCOVERED_BYTES,
+}
+
+
+def _split_of(content: Mapping[str, Any]) -> Codec:
+    return of_version(SPLIT, content["splitVersion"], SPLITS)
+
+
+def _dynamic_split(*added: tuple[str, Codec]) -> Struct:
+    return Struct.of(("clusterId", UTF), *added, ("splitVersion", INT), ("split", _split_of))
+
+
+def _clusters(*added: tuple[str, Codec]) -> Callable[[Mapping[str, Any]], Codec]:
+    def clusters(content: Mapping[str, Any]) -> Codec:
+        state = Framed(of_version(STATE, content["stateVersion"], ENUMERATOR))
+        return ListOf(Struct.of(("clusterId", UTF), *added, ("state", state)))
+
+    return clusters
+
+
+def _dynamic_state(*initializers: tuple[str, Codec]) -> Struct:
+    cluster = Struct.of(("clusterId", UTF), ("topics", ListOf(UTF)), ("bootstrapServers", UTF), *initializers)
+    stream = Struct.of(("streamId", UTF), ("clusters", ListOf(cluster)))
+    return Struct.of(("streams", ListOf(stream)), ("stateVersion", INT), ("clusters", _clusters()))
+
+
+_INITIALIZERS: Final = (("startingOffsetsInitializer", Optional(BYTES)), ("stoppingOffsetsInitializer", Optional(BYTES)))
+_RETAINED_BYTES: Final = Struct.of(("retainedClusters", _clusters(("retainedUntilMs", LONG))))
+
+_PREFIX_BYTES: Final = Struct.of(("transactionalIdPrefix", UTF))
+_OWNERSHIP_BYTES: Final = Enumerated("transactionOwnership", {0: "IMPLICIT_BY_SUBTASK_ID", 1: "EXPLICIT_BY_WRITER_STATE"})
+_TRANSACTION_BYTES: Final = Struct.of(("transactionalId", UTF), ("checkpointId", LONG))
+
+LAYOUTS: Final[Mapping[str, Versions]] = {
+    SPLITS: SPLIT,
+    ENUMERATOR: STATE,
+    DYNAMIC_SPLITS: {1: _dynamic_split(), 2: _dynamic_split(("retainedUntilMs", Optional(LONG)))},
+    DYNAMIC_ENUMERATOR: {
+        1: _dynamic_state(),
+        2: _dynamic_state(*_INITIALIZERS),
+        3: _dynamic_state(*_INITIALIZERS) + _RETAINED_BYTES,
+    },
+    WRITER: {
+        1: _PREFIX_BYTES,
+        2: _PREFIX_BYTES
+        + Struct.of(("ownedSubtaskId", INT), ("totalNumberOfOwnedSubtasks", INT), (None, _OWNERSHIP_BYTES))
+        + Struct.of(("precommittedTransactionalIds", ListOf(_TRANSACTION_BYTES))),
+    },
+    COMMITTABLE: {1: Struct.of(("epoch", Integer(2)), ("producerId", LONG), ("transactionalId", UTF))},
+}
+
+
+# KafkaSource
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -46,9 +146,6 @@ DISCOVERED: Final = "initial_discovery_finished"
 
 _SPLIT_VERSION: Final = 0
 _OFFSETS: Final = {STARTING: "startingOffset", STOPPING: "stoppingOffset"}
-
-
-# KafkaSource
 
 
 def _partition(topic: str, partition: int) -> Values:
@@ -72,11 +169,11 @@ def _content(row: Values) -> Content:
 
 def _read_split(source: DataInput) -> Values:
     start = source.position
-    return _row(kafka.SPLIT[_SPLIT_VERSION].read(source), source, start)
+    return _row(SPLIT[_SPLIT_VERSION].read(source), source, start)
 
 
 def _write_split(row: Values, target: DataOutput) -> None:
-    kafka.SPLIT[_SPLIT_VERSION].write(_content(row), target)
+    SPLIT[_SPLIT_VERSION].write(_content(row), target)
 
 
 def _enumerated(state: Content) -> Iterator[tuple[Content, str, int | None]]:
@@ -119,7 +216,7 @@ def _enumerator_format(codec: Codec) -> Format[EnumeratorState]:
                 _row(content, source, start),
                 assignment,
                 subtask,
-                None if version is None else Versioned(version, to_bytes(kafka.SPLIT[version], content)),
+                None if version is None else Versioned(version, to_bytes(SPLIT[version], content)),
             )
             for content, assignment, subtask in _enumerated(state)
         )
@@ -139,12 +236,12 @@ _SOURCE: Final = Connector(
     ),
     splits=Formats("splits of Kafka", {_SPLIT_VERSION: (Format(_read_split, _write_split),)}),
     enumerator=Formats(
-        "enumerator of Kafka", {version: (_enumerator_format(codec),) for version, codec in kafka.STATE.items()}, usual=2
+        "enumerator of Kafka", {version: (_enumerator_format(codec),) for version, codec in STATE.items()}, usual=2
     ),
     required=(TOPIC, PARTITION),
     required_of_readers=(STARTING,),
     keeps_assigned=True,
-    layouts={name: kafka.LAYOUTS[name] for name in (kafka.SPLITS, kafka.ENUMERATOR)},
+    layouts={name: LAYOUTS[name] for name in (SPLITS, ENUMERATOR)},
     complete=lambda values: _partition(values[TOPIC], values[PARTITION]) | {n: v for n, v in values.items() if n != SPLIT_ID},
     about=(
         "``starting_offset`` is the next offset to read: -1 is latest, -2 earliest, -3 committed. ``stopping_offset`` "
@@ -196,9 +293,9 @@ def _dynamic_id(content: Content) -> str:
 DYNAMIC_KAFKA: Final = ContentSource(
     name="dynamic-kafka",
     what="DynamicKafkaSource",
-    layouts=kafka.LAYOUTS,
-    splits=kafka.DYNAMIC_SPLITS,
-    enumerator=kafka.DYNAMIC_ENUMERATOR,
+    layouts=LAYOUTS,
+    splits=DYNAMIC_SPLITS,
+    enumerator=DYNAMIC_ENUMERATOR,
     parts=(
         part(CLUSTER, pa.string(), "clusterId"),
         part(TOPIC, pa.string(), "split", "topic"),
@@ -300,13 +397,11 @@ KAFKA_SINK: Final = SinkConnector(
         pa.field(PRODUCER, pa.int64()),
         pa.field(EPOCH, pa.int16()),
     ),
-    writer=Formats(
-        "writer state of KafkaSink", {n: (_writer_format(codec),) for n, codec in kafka.LAYOUTS[kafka.WRITER].items()}
-    ),
+    writer=Formats("writer state of KafkaSink", {n: (_writer_format(codec),) for n, codec in LAYOUTS[WRITER].items()}),
     committables=Formats(
-        "committables of KafkaSink", {n: (_committable_format(codec),) for n, codec in kafka.LAYOUTS[kafka.COMMITTABLE].items()}
+        "committables of KafkaSink", {n: (_committable_format(codec),) for n, codec in LAYOUTS[COMMITTABLE].items()}
     ),
-    layouts={name: kafka.LAYOUTS[name] for name in (kafka.WRITER, kafka.COMMITTABLE)},
+    layouts={name: LAYOUTS[name] for name in (WRITER, COMMITTABLE)},
     required=(PREFIX,),
     forget=_without_transactions,
     about=(

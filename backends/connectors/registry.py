@@ -28,8 +28,9 @@ from state_processor.backends.connectors.connector import (
 )
 from state_processor.backends.connectors.file import FILE, FILE_SINK
 from state_processor.backends.connectors.kafka import DYNAMIC_KAFKA, KAFKA, KAFKA_SINK
+from state_processor.backends.connectors.layouts import java_values
 from state_processor.backends.connectors.layouts.choices import Versions
-from state_processor.backends.connectors.layouts.tables import LAYOUTS, Layouts, combined
+from state_processor.backends.connectors.layouts.tables import Layouts, combined
 from state_processor.backends.connectors.sequence import SEQUENCE
 from state_processor.serializers.registry import current_registrations, entry_points, install, register
 from state_processor.support.errors import OptionError, describe
@@ -110,7 +111,7 @@ def built_in() -> tuple[Connector | SinkConnector, ...]:
 
 @cache
 def _built_in_layouts() -> Mapping[str, Versions]:
-    return combined((LAYOUTS, *(connector.layouts for connector in built_in())))
+    return combined((java_values.LAYOUTS, *(connector.layouts for connector in built_in())))
 
 
 def layouts() -> Layouts:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
-from state_processor.backends.connectors.layouts import java_values, kafka
 from state_processor.backends.connectors.layouts.choices import OneOf, Versions, of_version
 from state_processor.backends.connectors.layouts.codecs import NOTE, Codec, read_all, to_bytes
 from state_processor.serializers.io import DataInput
@@ -21,9 +19,6 @@ from state_processor.support.errors import (
     UnsupportedFormatError,
     message_of,
 )
-
-LAYOUTS: Final[Mapping[str, Versions]] = MappingProxyType({**java_values.LAYOUTS, **kafka.LAYOUTS})
-"""Layouts of the sources and sinks of this room; others come with their connectors."""
 
 
 @dataclass(frozen=True, slots=True)

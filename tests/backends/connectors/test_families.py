@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from state_processor.backends.connectors.layouts import kafka
+from state_processor.backends.connectors import kafka
 from state_processor.backends.connectors.source_splits import recognized, written_source
 from state_processor.support.errors import InvalidRowError
 from tests.backends.connectors.split_families import Family, rows_of
