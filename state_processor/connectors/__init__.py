@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from state_processor.backends.connectors import registry
 from state_processor.backends.connectors.connector import (
     ASSIGNED,
     COMMITTABLE,
@@ -44,10 +45,8 @@ from state_processor.backends.connectors.content_rows import (
     row_of,
 )
 from state_processor.backends.connectors.file import time_of
-from state_processor.backends.connectors.layouts import tables
 from state_processor.backends.connectors.layouts.codecs import BOOL, INT, LONG, TEXT, UTF, ListOf, Struct
 from state_processor.backends.connectors.layouts.codecs import Optional as OptionalOf
-from state_processor.backends.connectors.registry import layouts, register_connectors, sinks, sources
 from state_processor.backends.connectors.source_splits import decoded, fitting, shown_splits
 from state_processor.serializers import DataInput, DataOutput
 from state_processor.support.errors import foreign_errors
@@ -124,17 +123,17 @@ def register(*connectors: SourceConnector | SinkConnector) -> None:
     OptionError
         An argument is not a connector, or its name is reserved.
     """
-    register_connectors(*connectors)
+    registry.register_connectors(*connectors)
 
 
 def names() -> dict[str, tuple[str, ...]]:
     """Return the names of the known connectors of ``sources`` and of ``sinks``."""
-    return {"sources": tuple(sources()), "sinks": tuple(sinks())}
+    return {"sources": tuple(registry.sources()), "sinks": tuple(registry.sinks())}
 
 
 def serializers() -> dict[str, tuple[int, ...]]:
     """Return the Java classes of serializers that :func:`decode` and :func:`encode` know, each with its versions."""
-    return {name: tuple(sorted(versions)) for name, versions in sorted(layouts().by_class.items())}
+    return {name: tuple(sorted(versions)) for name, versions in sorted(registry.layouts().by_class.items())}
 
 
 def decode(serializer: str, version: int, data: bytes) -> dict[str, Any]:
@@ -168,7 +167,7 @@ def decode(serializer: str, version: int, data: bytes) -> dict[str, Any]:
     CorruptSnapshotError
         The bytes are damaged, end early or are left over. The message names class, version and offset.
     """
-    return tables.decode(serializer, version, data, layouts())
+    return registry.decode(serializer, version, data)
 
 
 def encode(serializer: str, version: int, content: Mapping[str, Any]) -> bytes:
@@ -188,4 +187,4 @@ def encode(serializer: str, version: int, content: Mapping[str, Any]) -> bytes:
     InvalidRowError
         A field is missing, unknown, has an invalid value, or contradicts another field.
     """
-    return tables.encode(serializer, version, content, layouts())
+    return registry.encode(serializer, version, content)
