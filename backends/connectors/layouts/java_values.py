@@ -1,7 +1,8 @@
 """Codecs of Java objects (``ObjectOutputStream``) in the bytes of connectors.
 
 Flink: ``JavaSerializer``, ``SerializedCheckpointData`` (``MessageAcknowledgingSourceBase``), ``TimestampedFileInputSplit``
-(``ContinuousFileReaderOperator``).
+(``ContinuousFileReaderOperator``). Java replaces dates and times of ``java.time`` by objects of the class ``java.time.Ser``: a
+number for the class, and the fields. Kryo has the same fields, so their layouts are the layouts of Kryo.
 """
 
 from __future__ import annotations
@@ -12,13 +13,21 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from state_processor.backends.connectors.layouts.choices import Kept, Versions
 from state_processor.backends.connectors.layouts.codecs import Codec, Content, Hex, Mapped, Utf
-from state_processor.backends.connectors.layouts.java_times import REPLACEMENT, TIMES, time_content, time_data
 from state_processor.serializers.big_numbers import to_java_bytes, to_text, to_unscaled_and_scale
 from state_processor.serializers.core.basic import StringSerializer
+from state_processor.serializers.core.time_values import (
+    Instant,
+    LocalDate,
+    LocalDateTime,
+    to_instant,
+    to_local_date,
+    to_local_date_time,
+    to_local_time,
+)
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.object_input import JavaClass, JavaEnum, JavaInstance, class_name, read_java_object
 from state_processor.serializers.java.object_output import (
@@ -32,7 +41,110 @@ from state_processor.serializers.java.object_output import (
     JavaText,
     write_java_object,
 )
-from state_processor.support.errors import StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.kryo.java_time import (
+    Duration,
+    MonthDay,
+    Offset,
+    OffsetDateTime,
+    OffsetTime,
+    Period,
+    Region,
+    Year,
+    YearMonth,
+    ZonedDateTime,
+)
+from state_processor.serializers.kryo.jdk_layouts import OFFSET, local_time
+from state_processor.serializers.kryo.layouts import Layout, ObjectInput, ObjectOutput, fixed, sequence
+from state_processor.serializers.kryo.wire import KRYO_2, KryoInput, KryoOutput
+from state_processor.support.errors import InvalidRowError, StateProcessorError, UnsupportedFormatError
+
+# Dates and times
+
+_REPLACEMENT: Final = "java.time.Ser"
+
+
+def _numbers(kind: Callable[..., Any], form: str) -> Layout:
+    """Return the layout of a tuple of numbers, by their formats of ``struct``."""
+    return sequence(kind, *map(fixed, form))
+
+
+def _read_zone(reader: ObjectInput) -> Offset | Region:
+    start, kind = reader.source.position, reader.byte()
+    if kind not in (_REGION, _OFFSET):
+        raise reader.source.corrupt(f"a time zone of kind {kind}; expected {_REGION} or {_OFFSET}", start)
+    zone: Offset | Region = (_OF_REGION if kind == _REGION else OFFSET).read(reader)
+    return zone
+
+
+def _write_zone(writer: ObjectOutput, value: Offset | Region) -> None:
+    is_region = isinstance(value, Region)
+    writer.byte(_REGION if is_region else _OFFSET)
+    (_OF_REGION if is_region else OFFSET).write(writer, value)
+
+
+_REGION: Final = 7
+_OFFSET: Final = 8
+
+_OF_REGION: Final = Layout(lambda r: Region(r.source.read_utf()), lambda w, v: w.target.write_utf(v.id))
+_DATE: Final = _numbers(LocalDate, "ibb")
+_TIME: Final = local_time(fixed("i"))
+_DATE_TIME: Final = sequence(LocalDateTime, _DATE, _TIME)
+_ZONED: Final = sequence(
+    ZonedDateTime, _DATE_TIME, OFFSET, Layout(_read_zone, _write_zone), take=lambda v: (v.date_time, v.known_offset, v.zone)
+)
+
+
+class _TimeClass(NamedTuple):
+    number: int
+    layout: Layout
+    of_text: Callable[[str], Any]
+
+
+_TIMES: Final[Mapping[str, _TimeClass]] = {
+    "java.time.Duration": _TimeClass(1, _numbers(Duration, "qi"), Duration.of),
+    "java.time.Instant": _TimeClass(2, _numbers(Instant, "qi"), to_instant),
+    "java.time.LocalDate": _TimeClass(3, _DATE, to_local_date),
+    "java.time.LocalTime": _TimeClass(4, _TIME, to_local_time),
+    "java.time.LocalDateTime": _TimeClass(5, _DATE_TIME, to_local_date_time),
+    "java.time.ZonedDateTime": _TimeClass(6, _ZONED, ZonedDateTime.of),
+    "java.time.ZoneRegion": _TimeClass(_REGION, _OF_REGION, Region.of),
+    "java.time.ZoneOffset": _TimeClass(_OFFSET, OFFSET, Offset.of),
+    "java.time.OffsetTime": _TimeClass(9, sequence(OffsetTime, _TIME, OFFSET), OffsetTime.of),
+    "java.time.OffsetDateTime": _TimeClass(10, sequence(OffsetDateTime, _DATE_TIME, OFFSET), OffsetDateTime.of),
+    "java.time.Year": _TimeClass(11, _numbers(Year, "i"), Year.of),
+    "java.time.YearMonth": _TimeClass(12, _numbers(YearMonth, "ib"), YearMonth.of),
+    "java.time.MonthDay": _TimeClass(13, _numbers(MonthDay, "bb"), MonthDay.of),
+    "java.time.Period": _TimeClass(14, _numbers(Period, "iii"), Period.of),
+}
+"""The classes. The text of a value is that of Java's ``toString``."""
+
+
+def time_content(data: bytes) -> tuple[str, str] | None:
+    """Return the class and the text of the data of a replacement, or ``None`` if the class is another one of ``java.time``."""
+    source = DataInput(data, _REPLACEMENT)
+    reader: Any = KryoInput(source, KRYO_2)  # numbers of fixed width are big-endian in both
+    number = source.read_byte()
+    for name, kind in _TIMES.items():
+        if kind.number == number:
+            time = kind.layout.read(reader)
+            if not source.at_end():
+                raise source.corrupt(f"{source.remaining} bytes are left over")
+            return name, str(time)
+    return None
+
+
+def time_data(name: str, text: Any) -> bytes:
+    """Return the data of the replacement of a value."""
+    if not isinstance(text, str):
+        raise InvalidRowError(f"a value of {name} is text such as Java prints it, found {text!r}")
+    kind, target = _TIMES[name], DataOutput()
+    writer: Any = KryoOutput(target, KRYO_2)
+    writer.byte(kind.number)
+    kind.layout.write(writer, kind.of_text(text))
+    return target.to_bytes()
+
+
+# Objects
 
 OBJECTS: Final = "[Ljava.lang.Object;"
 STRING_TYPE: Final = "Ljava/lang/String;"
@@ -67,7 +179,7 @@ JDK: Final = described(
     JavaClassDescription("java.sql.Time", 8397324403548013681, parent="java.util.Date"),
     JavaClassDescription("java.sql.Timestamp", 2745179027874758501, (("I", "nanos"),), "java.util.Date"),
     JavaClassDescription("java.util.UUID", -4856846361193249489, (("J", "leastSigBits"), ("J", "mostSigBits"))),
-    JavaClassDescription(REPLACEMENT, -7683839454370182990, flags=EXTERNAL),
+    JavaClassDescription(_REPLACEMENT, -7683839454370182990, flags=EXTERNAL),
     JavaClassDescription("[B", -5984413125824719648),
     JavaClassDescription("[I", 5600894804908749477),
     JavaClassDescription("[J", 8655923659555304851),
@@ -178,7 +290,7 @@ def _scalar_content(value: Any) -> Content:
     if isinstance(value, list):
         return {CLASS: "[B", VALUE: array_bytes(value).hex()}
     name = class_name(value)
-    if name == REPLACEMENT and (time := time_content(value.annotations[0])) is not None:
+    if name == _REPLACEMENT and (time := time_content(value.annotations[0])) is not None:
         return dict(zip((CLASS, VALUE), time, strict=True))
     return {CLASS: name, VALUE: SCALARS[name].to_content(value)} if name in SCALARS else {CLASS: name}
 
@@ -191,10 +303,10 @@ def _scalar_object(content: Content) -> Any:
         return JavaText(value)
     if name == "[B":
         return byte_array(bytes.fromhex(value))
-    if name in TIMES:
-        return JavaInstance(REPLACEMENT, annotations=[time_data(name, value)])
+    if name in _TIMES:
+        return JavaInstance(_REPLACEMENT, annotations=[time_data(name, value)])
     if name not in SCALARS or VALUE not in content:
-        classes = ", ".join((*SCALARS, *TIMES, "java.lang.String", "[B"))
+        classes = ", ".join((*SCALARS, *_TIMES, "java.lang.String", "[B"))
         raise UnsupportedFormatError(f"a value of the Java class {name} can't be written; the classes are {classes}")
     return SCALARS[name].to_object(value)
 
