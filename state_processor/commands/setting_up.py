@@ -31,7 +31,6 @@ MODULES: Final = (
     "state_processor.backends.analysis.byte_search",
     "state_processor.backends.analysis.entry_bytes",
     "state_processor.backends.analysis.measured_entries",
-    "state_processor.backends.analysis.matching",
 )
 """The modules with kernels that Python calls, and with kernels that a program may need."""
 

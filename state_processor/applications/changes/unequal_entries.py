@@ -12,8 +12,17 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from state_processor.backends.analysis.entry_bytes import EntryBytes, StateEntries
-from state_processor.backends.analysis.matching import LEFT, NEW, OLD, copied, look_up_equals, new_walk, walk_along
+from state_processor.backends.analysis.entry_bytes import (
+    LEFT,
+    NEW,
+    OLD,
+    EntryBytes,
+    StateEntries,
+    copied,
+    look_up_equals,
+    new_walk,
+    walk_along,
+)
 from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
 from state_processor.backends.formats.row_layout import LayoutOf
 from state_processor.backends.formats.source import BoundedRun, Buffer, Entries, EntryRun, FramedRun, Guide, UnframedRun
