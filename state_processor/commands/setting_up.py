@@ -30,7 +30,7 @@ MODULES: Final = (
     "state_processor.backends.write.tombstones",
     "state_processor.backends.analysis.byte_search",
     "state_processor.backends.analysis.entry_bytes",
-    "state_processor.backends.analysis.measured_entries",
+    "state_processor.backends.analysis.entry_sizes",
 )
 """The modules with kernels that Python calls, and with kernels that a program may need."""
 
