@@ -1,9 +1,5 @@
 """The names of :mod:`state_processor.states`, and the module of each."""
 
-from state_processor.backends.analysis.byte_search import (
-    Positions as Positions,
-    positions as positions,
-)
 from state_processor.backends.analysis.entry_sizes import (
     ENTRIES as ENTRIES,
     KeyedSizes as KeyedSizes,
@@ -12,11 +8,11 @@ from state_processor.backends.analysis.entry_sizes import (
     largest as largest,
 )
 from state_processor.backends.analysis.stored_bytes import (
+    Positions as Positions,
     all_parts as all_parts,
     contents as contents,
-)
-from state_processor.backends.analysis.tables_with_keys import (
     erased_keys as erased_keys,
+    positions as positions,
     stored_tables as stored_tables,
     table_origins as table_origins,
 )

@@ -28,9 +28,9 @@ MODULES: Final = (
     "state_processor.backends.formats.row_spans",
     "state_processor.backends.write.sorted_entries",
     "state_processor.backends.write.tombstones",
-    "state_processor.backends.analysis.byte_search",
     "state_processor.backends.analysis.entry_bytes",
     "state_processor.backends.analysis.entry_sizes",
+    "state_processor.backends.analysis.stored_bytes",
 )
 """The modules with kernels that Python calls, and with kernels that a program may need."""
 

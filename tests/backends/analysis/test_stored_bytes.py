@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_processor.backends.analysis.byte_search import positions
+from state_processor.backends.analysis.stored_bytes import positions
 
 FEW_LETTERS = st.text("ab", max_size=300).map(str.encode)
 
