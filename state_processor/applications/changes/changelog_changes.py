@@ -16,9 +16,8 @@ from typing import TypeAlias
 
 from state_processor.applications.changes.comparison import BytesRead
 from state_processor.applications.changes.store_changes import StoreChanges
-from state_processor.backends.formats.changelog import ChangelogSource
+from state_processor.backends.formats.changelog import ChangelogSource, Pieces
 from state_processor.backends.formats.changelog_log import Change
-from state_processor.backends.formats.changelog_replay import Pieces
 from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.rocksdb_store import RocksDbSource
 from state_processor.backends.formats.source import Block, EntryRun, FramedRun, KeyedStateSource
