@@ -14,7 +14,7 @@ import state_processor as sp
 from state_processor.backends.formats.opening import open_source
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read import joined_states
+from state_processor.backends.read import state_access
 from state_processor.backends.read.key_lookup import KeyValues, WantedKeys, keys_of
 from state_processor.backends.read.keyed_splits import KeyedHandle, plan_splits
 from state_processor.backends.read.read_options import ReadOptions
@@ -101,7 +101,7 @@ def test_large_stores_are_cut_at_keys(tmp_path: Path) -> None:
 
 
 def test_splits_read_what_one_would(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined_states, "_CHUNK_BYTES", 50)
+    monkeypatch.setattr(state_access, "_CHUNK_BYTES", 50)
     entries = {g: {0: [void(long(g), long(g))], 1: [void(long(g), long(-g))]} for g in range(0, 128, 3)}
     found = one(CANONICAL, LONG, [keyed("a", LONG), keyed("b", LONG)], entries)
     expected = [{"key": g, "a": g, "b": -g} for g in range(0, 128, 3)]
