@@ -15,9 +15,8 @@ from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorSubtaskState
 from state_processor.backends.read.key_lookup import WantedKeys, keys_of
-from state_processor.backends.read.keyed_reader import KeyedStateReader
+from state_processor.backends.read.keyed_reader import KeyedStateReader, plan_read
 from state_processor.backends.read.keyed_splits import KeyedHandle, KeyedSplit, keyed_handles, plan_splits
-from state_processor.backends.read.planned_reader import plan_read
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, SelectableStateReader, UnionReader, open_state
 from state_processor.backends.read.stored_operator import StoredOperator, naming_state

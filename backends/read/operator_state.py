@@ -18,7 +18,7 @@ from state_processor.backends.formats.row_layout import KEY, KEY_BYTES_COLUMN, K
 from state_processor.backends.formats.source import EntryLocator, decode_framed
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.read.planned_reader import PlannedReader
+from state_processor.backends.read.keyed_reader import PlannedReader
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.schema_text import with_comments
 from state_processor.backends.read.stored_operator import StoredOperator, naming_state, subtask_label

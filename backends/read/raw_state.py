@@ -18,7 +18,7 @@ from state_processor.backends.formats.opening import open_raw_timers
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
-from state_processor.backends.read.planned_reader import PlannedReader
+from state_processor.backends.read.keyed_reader import PlannedReader
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.stored_operator import StoredOperator, subtask_label
 from state_processor.serializers.format_versions import FormatVersions

@@ -19,11 +19,10 @@ from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GR
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.keyed_reader import KeyedStateReader, read_state, with_text_namespace
+from state_processor.backends.read.keyed_reader import KeyedStateReader, PlannedReader, plan_read, read_state, with_text_namespace
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, key_group_chunks, keys_to_read, wanted_keys
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.option import NAMED, OPERATOR, Kind
-from state_processor.backends.read.planned_reader import PlannedReader, plan_read
 from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR, RawStateReader
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.schema_text import with_note

@@ -38,7 +38,7 @@ from state_processor.backends.formats.source import Block, FramedRun, KeyedState
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.streams import stream_identity
-from state_processor.backends.read.keyed_reader import KeyedStateReader
+from state_processor.backends.read.keyed_reader import KeyedStateReader, plan_read
 from state_processor.backends.read.keyed_splits import (
     SPLIT_BYTES,
     KeyedHandle,
@@ -48,7 +48,6 @@ from state_processor.backends.read.keyed_splits import (
     keyed_handles,
     managed_handles,
 )
-from state_processor.backends.read.planned_reader import plan_read
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import KeyedDescription

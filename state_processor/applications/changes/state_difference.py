@@ -21,8 +21,8 @@ from state_processor.applications.changes.comparison import (
 )
 from state_processor.applications.changes.keyed_difference import KeyedDifference, Side
 from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.read.keyed_reader import plan_read
 from state_processor.backends.read.operator_state import OperatorStateReader
-from state_processor.backends.read.planned_reader import plan_read
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import StateReader
 from state_processor.backends.read.stored_operator import StoredOperator
