@@ -25,7 +25,7 @@ unchanged parts from them; see :mod:`~state_processor.backends.write.pending_upd
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -43,7 +43,6 @@ from state_processor.backends.state.descriptions import (
 from state_processor.backends.state.descriptions import VALUE as VALUE_KIND
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.backends.write.blobs import NEW, PASSED_THROUGH, TOMBSTONES, Blob, BlobAddress, GroupState
-from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.entry_encoder import (
     KEY,
     MAP_KEY,
@@ -115,6 +114,35 @@ class TombstoneEncoder:
         columns = list(map(batch.column, self._columns))
         whole = pa.repeat(self._is_whole, batch.num_rows)
         yield from self._encoder.encode(pa.RecordBatch.from_arrays([*columns, whole], names=[*self._columns, self._value]))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCounts:
+    """Changes to the entries of one state; ``None`` is an unknown number: the source savepoint was not read.
+
+    ``inserted`` and ``updated``: written entries whose key was not in the source savepoint, and written entries that replace an
+    entry.
+    """
+
+    written: int = 0  # entries that were written from rows
+    inserted: int | None = 0
+    updated: int | None = 0
+    deleted: int | None = 0  # entries of the source savepoint that are gone
+    absent: int | None = 0  # keys, or keys of map entries, to delete that were not there
+
+    def __add__(self, added: ChangeCounts) -> ChangeCounts:
+        """Return the changes of both."""
+        return ChangeCounts(
+            self.written + added.written,
+            _sum(self.inserted, added.inserted),
+            _sum(self.updated, added.updated),
+            _sum(self.deleted, added.deleted),
+            _sum(self.absent, added.absent),
+        )
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second
 
 
 class Tombstones:

@@ -20,9 +20,9 @@ from state_processor.backends.state.descriptions import (
     OperatorListDescription,
 )
 from state_processor.backends.state.python_states import PythonType, is_python_state, shown_name, with_python_type
-from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.entry_encoder import KEY, VALUE
 from state_processor.backends.write.operator_writer import encode_columns
+from state_processor.backends.write.tombstones import ChangeCounts
 from state_processor.read.read_types import read_type
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer

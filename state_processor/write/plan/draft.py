@@ -12,8 +12,8 @@ from state_processor.backends.state.descriptions import KeyedDescription, Operat
 from state_processor.backends.state.hash_inference import HashRule, UserHash
 from state_processor.backends.state.key_groups import check_parallelism
 from state_processor.backends.state.python_states import PythonType, shown_name, stored_name
-from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.state_migration import KeyedMigration, StateMigration, TypesByPath
+from state_processor.backends.write.tombstones import ChangeCounts
 from state_processor.serializers.base import TypeSerializer, Verdict
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.io import MOST_OF_NAME, encode_modified_utf8

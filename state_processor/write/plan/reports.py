@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from state_processor.backends.write.change_counts import ChangeCounts
+from state_processor.backends.write.tombstones import ChangeCounts
 from state_processor.display.showing import html_table
 from state_processor.display.text_tables import render_records, text_of
 from state_processor.support.doors import spelled

@@ -22,12 +22,12 @@ from state_processor.backends.state.descriptions import BroadcastDescription, Op
 from state_processor.backends.state.state_registration import operator_header, register
 from state_processor.backends.write.assembly import check_files
 from state_processor.backends.write.carried_files import BaseStore
-from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.operator_writer import edited_elements, encode_broadcast, updated_broadcast
 from state_processor.backends.write.pass_through import CopyPart, CopySubtasks
 from state_processor.backends.write.pending_updates import StoredElements
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.state_migration import converted_broadcast
+from state_processor.backends.write.tombstones import ChangeCounts
 from state_processor.serializers.core.temporal import depends_on_zone, in_time_zone
 from state_processor.serializers.core.time_values import java_zone
 from state_processor.serializers.kryo.nested_kryo import for_flink, java_types

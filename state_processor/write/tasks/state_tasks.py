@@ -46,7 +46,6 @@ from state_processor.backends.write.blobs import (
     with_phase,
 )
 from state_processor.backends.write.carried_files import BaseStore
-from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder, KeyHash
 from state_processor.backends.write.key_group_writers import RawTimersWriter
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
@@ -55,7 +54,7 @@ from state_processor.backends.write.operator_writer import OperatorStateFileWrit
 from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.backends.write.pending_updates import StoredElements, with_pending_parts
 from state_processor.backends.write.staging import Staging
-from state_processor.backends.write.tombstones import EntryMerge, TombstoneEncoder
+from state_processor.backends.write.tombstones import ChangeCounts, EntryMerge, TombstoneEncoder
 from state_processor.options.user_serializers import TaskSerializers
 from state_processor.serializers.core.collections import NOT_NULL
 from state_processor.serializers.core.pojo import PojoSerializer

@@ -27,12 +27,11 @@ from state_processor.backends.write import new_store, store_writer
 from state_processor.backends.write.assembly import commit_savepoint
 from state_processor.backends.write.blobs import NEW, TOMBSTONES, Blob, BlobAddress
 from state_processor.backends.write.carried_files import BaseStore
-from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.keyed_formats import StoreFormat
 from state_processor.backends.write.keyed_writer import KeyedStateWriter, KeyedSubtask
 from state_processor.backends.write.staging import Staging
-from state_processor.backends.write.tombstones import EntryMerge, TombstoneEncoder
+from state_processor.backends.write.tombstones import ChangeCounts, EntryMerge, TombstoneEncoder
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
 from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError

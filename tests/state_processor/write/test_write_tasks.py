@@ -17,9 +17,9 @@ import pytest
 import state_processor as sp
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.blobs import BLOB_ORDER
-from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.keyed_writer import KeyedStateWriter
 from state_processor.backends.write.staging import Staging
+from state_processor.backends.write.tombstones import ChangeCounts
 from state_processor.spark.task_errors import translated
 from state_processor.write.tasks import local_engine
 from state_processor.write.tasks.local_engine import EncodedRows, LocalEngine
