@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from state_processor.backends.write.new_store import NewStore
+from state_processor.backends.write.store_writer import NewStore
 from state_processor.options.access import SnapshotAccess
 from state_processor.support.errors import StateProcessorError
 from state_processor.write.build import SavepointBuild

@@ -20,9 +20,9 @@ import rocksdict
 
 from state_processor.backends.formats.entry_framing import entry_spans
 from state_processor.backends.formats.sst.key_set import behind
-from state_processor.backends.write import new_store
-from state_processor.backends.write.new_store import NewStore
+from state_processor.backends.write import store_writer
 from state_processor.backends.write.sorted_entries import order_of_keys
+from state_processor.backends.write.store_writer import NewStore
 from tests.backends.formats.sst.stores import manifest_of, read_by_kernels
 
 Contents = dict[str, dict[bytes, bytes]]
@@ -46,7 +46,7 @@ def compare(seed: int, directory: Path) -> Counter[str]:
     contents: Contents = {name: {} for name in names}
     counts: Counter[str] = Counter()
     with mock.patch.multiple(
-        new_store, _FILE_BYTES=rng.choice([1 << 10, 1 << 14, 64 << 20]), _CHANGES_BYTES=rng.choice([1, 1 << 27])
+        store_writer, _FILE_BYTES=rng.choice([1 << 10, 1 << 14, 64 << 20]), _CHANGES_BYTES=rng.choice([1, 1 << 27])
     ):
         first = directory / "first"
         first.mkdir(parents=True)

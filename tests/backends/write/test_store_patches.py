@@ -23,7 +23,7 @@ from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.state_registration import keyed_header, register
-from state_processor.backends.write import new_store, store_writer
+from state_processor.backends.write import store_writer
 from state_processor.backends.write.assembly import commit_savepoint
 from state_processor.backends.write.blobs import NEW, TOMBSTONES, Blob, BlobAddress
 from state_processor.backends.write.carried_files import BaseStore
@@ -154,7 +154,7 @@ def test_patches_on_top_of_each_other(
     """
     monkeypatch.setattr(store_writer, "_LOOKUP_BYTES", lookup_bytes)
     if buffer is not None:
-        monkeypatch.setattr(new_store, "_CHANGES_BYTES", buffer)
+        monkeypatch.setattr(store_writer, "_CHANGES_BYTES", buffer)
     rng = random.Random(seed)
     size = 3000 if buffer else 10
 

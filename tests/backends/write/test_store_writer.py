@@ -23,7 +23,7 @@ from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.state_registration import keyed_header, register
-from state_processor.backends.write import new_store, store_writer
+from state_processor.backends.write import store_writer
 from state_processor.backends.write.assembly import commit_savepoint
 from state_processor.backends.write.blobs import ORDERED_BLOBS, BlobAddress
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
@@ -117,7 +117,7 @@ def rows(staging: Staging, state: str) -> list[Any]:
 def test_a_store_read_back(staging: Staging, run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that follow each other, and many that overlap, since few entries are sorted at a time, and that are merged."""
     monkeypatch.setattr(store_writer, "_RUN_BYTES", run_bytes)
-    monkeypatch.setattr(new_store, "_FILE_BYTES", 1 << 12)
+    monkeypatch.setattr(store_writer, "_FILE_BYTES", 1 << 12)
     keys = [f"key number {n}" for n in range(1000)]
     items = pa.array([[(f"item {i}", n * i) for i in range(n % 3)] for n in range(1000)], pa.map_(pa.string(), pa.int64()))
     with writing(staging, TOTAL, ITEMS) as writer:
@@ -203,7 +203,7 @@ def test_no_room_for_files(staging: Staging, monkeypatch: pytest.MonkeyPatch) ->
     """RocksDB reports that the disk refuses; nothing is left in the scratch space."""
     (blob,) = blobs(["a"], (TOTAL, [1])).to_pylist()
     directories: list[Path] = []
-    make = new_store.NewStore.__init__
+    make = store_writer.NewStore.__init__
 
     def without_directory(self: Any, directory: Path, *arguments: Any) -> None:
         make(self, directory, *arguments)
@@ -211,7 +211,7 @@ def test_no_room_for_files(staging: Staging, monkeypatch: pytest.MonkeyPatch) ->
         directory.rmdir()
         directory.write_bytes(b"a file")
 
-    monkeypatch.setattr(new_store.NewStore, "__init__", without_directory)
+    monkeypatch.setattr(store_writer.NewStore, "__init__", without_directory)
     with writing(staging, TOTAL) as writer:
         writer.add(blob["key_group"], 0, blob["blob"])
         with pytest.raises(

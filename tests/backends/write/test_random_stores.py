@@ -9,9 +9,9 @@ import pytest
 
 from state_processor.backends.formats.entry_framing import entry_spans
 from state_processor.backends.formats.sst.block_writing_kernels import BLOCK_BYTES
-from state_processor.backends.write import new_store
-from state_processor.backends.write.new_store import NewStore
+from state_processor.backends.write import store_writer
 from state_processor.backends.write.sorted_entries import order_of_keys
+from state_processor.backends.write.store_writer import NewStore
 from tests.backends.write.random_stores import assert_same, compare, framed
 from tests.interop.selection import EVERY_CASE
 
@@ -69,5 +69,5 @@ def test_only_a_key_group_as_key(tmp_path: Path) -> None:
 
 def test_long_keys_that_agree_until_their_last_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each block has its last key in the index: neither it nor the first one of the next block can be shortened."""
-    monkeypatch.setattr(new_store, "_FILE_BYTES", 1 << 16)
+    monkeypatch.setattr(store_writer, "_FILE_BYTES", 1 << 16)
     _assert_stored(tmp_path, {b"\1" + b"k" * 5000 + i.to_bytes(2, "big"): b"value" * 900 for i in range(300)})
