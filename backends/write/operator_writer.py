@@ -11,8 +11,14 @@ import pyarrow as pa
 from state_processor.backends.files.changes import BufferedSink, FileSink
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import state_headers
-from state_processor.backends.state.descriptions import BROADCAST, BroadcastDescription, OperatorDescription
-from state_processor.backends.state.state_registration import MODES, operator_header, register
+from state_processor.backends.state.descriptions import (
+    BROADCAST,
+    MODES,
+    BroadcastDescription,
+    OperatorDescription,
+    operator_header,
+    register,
+)
 from state_processor.backends.write.pending_updates import resolved_broadcast, with_pending_parts
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.io import DataInput, DataOutput

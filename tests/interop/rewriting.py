@@ -29,11 +29,10 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import StoredOperator, Survey, operator_header, survey
 from state_processor.backends.state.column_types import with_names
-from state_processor.backends.state.descriptions import BROADCAST, StateDescription
+from state_processor.backends.state.descriptions import BROADCAST, StateDescription, keyed_header, register
 from state_processor.backends.state.hash_inference import learn_hash_rule
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.state.state_headers import KEYED_VERSION, KeyedHeader, StateMetaInfo
-from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.assembly import commit_savepoint
 from state_processor.backends.write.blobs import ORDERED_BLOBS, BlobAddress
 from state_processor.backends.write.carried_files import copy_stream

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from state_processor.backends.state import state_headers
-from state_processor.backends.state.descriptions import KeyedDescription
-from state_processor.backends.state.state_registration import joined_registrations, keyed_header, with_key
+from state_processor.backends.state.descriptions import KeyedDescription, joined_registrations, keyed_header, with_key
 from state_processor.backends.write.keyed_formats import KeyedFormat, check_dropped_ttl
 from state_processor.options.user_serializers import TaskSerializers
 from state_processor.serializers.format_versions import Release

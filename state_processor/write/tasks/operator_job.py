@@ -18,8 +18,14 @@ from state_processor.backends.read.keyed_splits import plan_splits
 from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
 from state_processor.backends.read.stored_operator import snapshot_for_tasks, subtask_label
 from state_processor.backends.state.column_types import declared_names
-from state_processor.backends.state.descriptions import BroadcastDescription, OperatorDescription, StateDescription, key_of
-from state_processor.backends.state.state_registration import operator_header, register
+from state_processor.backends.state.descriptions import (
+    BroadcastDescription,
+    OperatorDescription,
+    StateDescription,
+    key_of,
+    operator_header,
+    register,
+)
 from state_processor.backends.write.assembly import check_files
 from state_processor.backends.write.carried_files import BaseStore
 from state_processor.backends.write.operator_writer import edited_elements, encode_broadcast, updated_broadcast

@@ -15,9 +15,8 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import StoredOperator, leaf_keyed_handles, operator_states
-from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
+from state_processor.backends.state.descriptions import KeyedDescription, StateDescription, register
 from state_processor.backends.state.key_groups import key_group
-from state_processor.backends.state.state_registration import register
 from state_processor.backends.write.assembly import metadata_version
 from state_processor.serializers import TypeSerializerSnapshot, read_serializer_snapshot
 from state_processor.serializers.table.logical_types import MAP_VIEW, RowType

@@ -16,8 +16,7 @@ from state_processor.backends.read.keyed_splits import managed_handles
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import StoredOperator, operator_states
-from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.state.state_registration import keyed_header, register
+from state_processor.backends.state.descriptions import StateDescription, keyed_header, register
 from state_processor.backends.write import key_group_writers
 from state_processor.backends.write.keyed_formats import CanonicalFormat, HeapFormat, KeyedFormat, StoreFormat
 from state_processor.backends.write.keyed_writer import KeyedSubtask

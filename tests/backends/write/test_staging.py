@@ -20,9 +20,8 @@ from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import StoredOperator
-from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.descriptions import StateDescription, keyed_header, register
 from state_processor.backends.state.key_groups import range_of_subtask
-from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.assembly import commit_savepoint
 from state_processor.backends.write.blobs import BlobAddress
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder

@@ -21,8 +21,7 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import StoredOperator
-from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.state.state_registration import keyed_header, register
+from state_processor.backends.state.descriptions import StateDescription, keyed_header, register
 from state_processor.backends.write import store_writer
 from state_processor.backends.write.assembly import commit_savepoint
 from state_processor.backends.write.blobs import ORDERED_BLOBS, BlobAddress

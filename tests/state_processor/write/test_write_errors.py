@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import functions as f
 
 import state_processor as sp
-from state_processor.backends.state.state_registration import keyed_header, register
+from state_processor.backends.state.descriptions import keyed_header, register
 from state_processor.backends.write.staging import Staging
 from state_processor.spark.dataframe_rows import SparkRows
 from state_processor.spark.engine import SparkEngine

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
-from state_processor.backends.state.state_registration import keyed_header, register
+from state_processor.backends.state.descriptions import keyed_header, register
 from state_processor.backends.write.blobs import BLOB_ORDER
 from state_processor.backends.write.keyed_writer import KeyedStateWriter
 from state_processor.backends.write.staging import Staging

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from state_processor.backends.state import state_headers
-from state_processor.backends.state.descriptions import KeyedDescription
-from state_processor.backends.state.state_registration import keyed_header, register, registered_as
+from state_processor.backends.state.descriptions import KeyedDescription, keyed_header, register, registered_as
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
