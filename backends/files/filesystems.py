@@ -11,9 +11,8 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from state_processor.backends.files.location import Location
+from state_processor.backends.files.location import Location, in_short, unknown_scheme, unknown_setting, what_to_do
 from state_processor.backends.files.ordered_threads import MOST_REQUESTS
-from state_processor.backends.files.storage_advice import in_short, unknown_scheme, unknown_setting, what_to_do
 from state_processor.support.errors import OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.support.redaction import without_values
 

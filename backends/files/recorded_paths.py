@@ -15,9 +15,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from state_processor.backends.files.location import Location
+from state_processor.backends.files.location import Location, incomplete
 from state_processor.backends.files.storage import Entry, Storage
-from state_processor.backends.files.storage_advice import incomplete
 from state_processor.support.doors import spelled
 from state_processor.support.errors import CorruptSnapshotError, ForbiddenPathError, MissingFileError, StateProcessorError
 from state_processor.support.locks import cached_property

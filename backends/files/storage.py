@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
-from state_processor.backends.files.location import Location
-from state_processor.backends.files.storage_advice import absent, in_short, incomplete, what_to_do
+from state_processor.backends.files.location import Location, absent, in_short, incomplete, what_to_do
 from state_processor.support.errors import MissingFileError, OptionError, StateProcessorError, UnsupportedFormatError, describe
 from state_processor.support.locks import process_lock
 from state_processor.support.recycled_memory import allocate

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from state_processor.backends.files import snappy
-from state_processor.backends.files.storage_advice import incomplete
+from state_processor.backends.files.location import incomplete
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state import state_headers

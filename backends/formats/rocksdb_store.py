@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from state_processor.backends.files.storage_advice import incomplete
+from state_processor.backends.files.location import incomplete
 from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.row_layout import framed_layout
 from state_processor.backends.formats.source import (
