@@ -15,8 +15,13 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata import properties
 from state_processor.backends.state import state_headers
 from state_processor.backends.write.carried_files import BaseStore, OpenSink
-from state_processor.backends.write.key_group_writers import KeyedHeapFileWriter, KeyedStateFileWriter
-from state_processor.backends.write.keyed_writer import KeyedFileWriter, KeyedStateWriter, KeyedSubtask
+from state_processor.backends.write.keyed_writer import (
+    KeyedFileWriter,
+    KeyedHeapFileWriter,
+    KeyedStateFileWriter,
+    KeyedStateWriter,
+    KeyedSubtask,
+)
 from state_processor.backends.write.store_writer import FORST, ROCKSDB, KeyedStateStoreWriter
 from state_processor.support.doors import changing, checked_choice, choice_of, spelled
 from state_processor.support.errors import OptionError

@@ -23,7 +23,7 @@ from pyspark import TaskContext
 from pyspark.worker import main
 
 from state_processor.backends.write.blobs import BlobAddress
-from state_processor.backends.write.key_group_writers import KeyedStateFileWriter
+from state_processor.backends.write.keyed_writer import KeyedStateFileWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.store_writer import KeyedStateStoreWriter
 from state_processor.write.tasks import passes

@@ -47,9 +47,8 @@ from state_processor.backends.write.blobs import (
 )
 from state_processor.backends.write.carried_files import BaseStore
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder, KeyHash
-from state_processor.backends.write.key_group_writers import RawTimersWriter
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
-from state_processor.backends.write.keyed_writer import KeyedSubtask
+from state_processor.backends.write.keyed_writer import KeyedSubtask, RawTimersWriter
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter, edited_elements
 from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.backends.write.pending_updates import StoredElements, with_pending_parts

@@ -17,7 +17,7 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import StoredOperator, operator_states
 from state_processor.backends.state.descriptions import StateDescription, keyed_header, register
-from state_processor.backends.write import key_group_writers
+from state_processor.backends.write import keyed_writer
 from state_processor.backends.write.keyed_formats import CanonicalFormat, HeapFormat, KeyedFormat, StoreFormat
 from state_processor.backends.write.keyed_writer import KeyedSubtask
 from state_processor.backends.write.staging import Staging
@@ -72,7 +72,7 @@ def test_what_is_written_is_what_was_read(case: str, name: str, tmp_path: Path) 
 
 
 def test_a_key_group_too_large_for_the_heap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_group_writers, "_MOST_BYTES", 40)
+    monkeypatch.setattr(keyed_writer, "_MOST_BYTES", 40)
     staging = Staging(str(tmp_path), "token1")
     long = NumberSerializer("LONG")
 

@@ -25,8 +25,7 @@ from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.write.assembly import commit_savepoint
 from state_processor.backends.write.blobs import BlobAddress
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
-from state_processor.backends.write.key_group_writers import KeyedStateFileWriter
-from state_processor.backends.write.keyed_writer import KeyedSubtask
+from state_processor.backends.write.keyed_writer import KeyedStateFileWriter, KeyedSubtask
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer

@@ -18,7 +18,7 @@ import polars
 import pytest
 
 import state_processor as sp
-from state_processor.backends.write import key_group_writers, staging, store_writer
+from state_processor.backends.write import keyed_writer, staging, store_writer
 from state_processor.write import build
 
 ENDED: Final = "has another snapshot than when this read was planned"
@@ -141,7 +141,7 @@ def test_files_of_the_same_names_and_sizes(
 
     def written(name: str, values: dict[str, int]) -> Path:
         numbers = itertools.count(1)
-        for module in (build, staging, store_writer, key_group_writers):
+        for module in (build, staging, store_writer, keyed_writer):
             monkeypatch.setattr(module, "uuid4", lambda: UUID(int=next(numbers) << 64))
         return savepoint(tmp_path / name, values, **format_)
 

@@ -22,8 +22,7 @@ from state_processor.backends.state.descriptions import StateDescription, keyed_
 from state_processor.backends.write.assembly import commit_savepoint, metadata_version
 from state_processor.backends.write.blobs import NEW, ORDERED_BLOBS, BlobAddress
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
-from state_processor.backends.write.key_group_writers import KeyedStateFileWriter
-from state_processor.backends.write.keyed_writer import KeyedSubtask
+from state_processor.backends.write.keyed_writer import KeyedStateFileWriter, KeyedSubtask
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
