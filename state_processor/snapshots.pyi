@@ -90,7 +90,7 @@ from state_processor.backends.write.staging import (
     Staging as Staging,
     is_name_of_write as is_name_of_write,
 )
-from state_processor.backends.write.writing_process import (
+from state_processor.backends.write.staging import (
     is_gone as is_gone,
     this_process as this_process,
 )

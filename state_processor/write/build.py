@@ -22,8 +22,7 @@ from state_processor.backends.write.assembly import (
     release_for,
 )
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat, keyed_format
-from state_processor.backends.write.staging import Staging
-from state_processor.backends.write.writing_process import exit_on_sigterm
+from state_processor.backends.write.staging import Staging, exit_on_sigterm
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.keywords import SCRATCH
 from state_processor.options.user_serializers import TaskSerializers, import_serializers

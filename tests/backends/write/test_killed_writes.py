@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE, CheckpointMetadata, write_metadata
-from state_processor.backends.write import writing_process
-from state_processor.backends.write.staging import Staging
-from state_processor.backends.write.writing_process import identity_of, is_gone, this_process
+from state_processor.backends.write import staging
+from state_processor.backends.write.staging import Staging, identity_of, is_gone, this_process
 from state_processor.support.errors import OptionError, WriteError
 
 KILLED = """
@@ -133,7 +132,7 @@ def test_a_claim_that_this_process_has_not_managed_to_remove_is_void(tmp_path: P
 def test_processes_that_are_gone() -> None:
     assert not is_gone(this_process())
     child = subprocess.run(
-        [sys.executable, "-c", "from state_processor.backends.write.writing_process import *; print(this_process().decode())"],
+        [sys.executable, "-c", "from state_processor.backends.write.staging import *; print(this_process().decode())"],
         capture_output=True,
         check=True,
         timeout=60,
@@ -174,8 +173,8 @@ def test_files_are_on_the_disk_before_a_write_is_complete(tmp_path: Path, monkey
 
 
 def test_identities_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing_process, "_BOOT_ID", Path("/nowhere"))
-    monkeypatch.setattr(writing_process, "_start_time", lambda _: None)
+    monkeypatch.setattr(staging, "_BOOT_ID", Path("/nowhere"))
+    monkeypatch.setattr(staging, "_start_time", lambda _: None)
     assert not is_gone(this_process())
     assert is_gone(json.dumps(json.loads(this_process()) | {"pid": 2**22 + 1}).encode())
 

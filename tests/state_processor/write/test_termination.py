@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from state_processor.backends.write.writing_process import exit_on_sigterm
+from state_processor.backends.write.staging import exit_on_sigterm
 from tests.state_processor.samples import ORDERS_PATH
 from tests.waiting import join, line_of
 

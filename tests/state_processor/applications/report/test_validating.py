@@ -15,7 +15,7 @@ from state_processor.backends.formats.sst.table import Table
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
-from state_processor.backends.write.writing_process import this_process
+from state_processor.backends.write.staging import this_process
 from tests.backends.write.test_killed_writes import killed
 from tests.claimed_checkpoints import SAVEPOINT, claimed_checkpoint
 from tests.state_processor.samples import FIXTURES, ORDERS
