@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from state_processor.backends.connectors.choices import Versions
+from state_processor.backends.connectors.codecs import Codec, Content, read_all, to_bytes
 from state_processor.backends.connectors.connector import (
     RAW_BYTES,
     SPLIT_ID,
@@ -27,8 +29,6 @@ from state_processor.backends.connectors.connector import (
     Values,
     Versioned,
 )
-from state_processor.backends.connectors.layouts.choices import Versions
-from state_processor.backends.connectors.layouts.codecs import Codec, Content, read_all, to_bytes
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.support.errors import InvalidRowError
 

@@ -15,22 +15,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.backends.connectors.connector import (
-    ASSIGNED,
-    SPLIT_ID,
-    Connector,
-    Consumer,
-    EnumeratedSplit,
-    EnumeratorState,
-    Format,
-    Formats,
-    SinkConnector,
-    Values,
-    Versioned,
-)
-from state_processor.backends.connectors.content_rows import ContentSource, part
-from state_processor.backends.connectors.layouts.choices import Enumerated, SplitList, Versions, of_version
-from state_processor.backends.connectors.layouts.codecs import (
+from state_processor.backends.connectors.choices import Enumerated, SplitList, Versions, of_version
+from state_processor.backends.connectors.codecs import (
     BOOL,
     BYTES,
     INT,
@@ -46,6 +32,20 @@ from state_processor.backends.connectors.layouts.codecs import (
     Struct,
     to_bytes,
 )
+from state_processor.backends.connectors.connector import (
+    ASSIGNED,
+    SPLIT_ID,
+    Connector,
+    Consumer,
+    EnumeratedSplit,
+    EnumeratorState,
+    Format,
+    Formats,
+    SinkConnector,
+    Values,
+    Versioned,
+)
+from state_processor.backends.connectors.content_rows import ContentSource, part
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.support.errors import InvalidRowError
 

@@ -16,6 +16,9 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
+from state_processor.backends.connectors import java_values
+from state_processor.backends.connectors.choices import OneOf, Versions, of_version
+from state_processor.backends.connectors.codecs import NOTE, Codec, read_all, to_bytes
 from state_processor.backends.connectors.connector import (
     RAW,
     SPLIT_ID,
@@ -28,9 +31,6 @@ from state_processor.backends.connectors.connector import (
 )
 from state_processor.backends.connectors.file import FILE, FILE_SINK
 from state_processor.backends.connectors.kafka import DYNAMIC_KAFKA, KAFKA, KAFKA_SINK
-from state_processor.backends.connectors.layouts import java_values
-from state_processor.backends.connectors.layouts.choices import OneOf, Versions, of_version
-from state_processor.backends.connectors.layouts.codecs import NOTE, Codec, read_all, to_bytes
 from state_processor.backends.connectors.sequence import SEQUENCE
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.registry import current_registrations, entry_points, install, register

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from state_processor.backends.connectors import registry
+from state_processor.backends.connectors.codecs import BOOL, INT, LONG, TEXT, UTF, ListOf, Struct
+from state_processor.backends.connectors.codecs import Optional as OptionalOf
 from state_processor.backends.connectors.connector import (
     ASSIGNED,
     COMMITTABLE,
@@ -45,8 +47,6 @@ from state_processor.backends.connectors.content_rows import (
     row_of,
 )
 from state_processor.backends.connectors.file import time_of
-from state_processor.backends.connectors.layouts.codecs import BOOL, INT, LONG, TEXT, UTF, ListOf, Struct
-from state_processor.backends.connectors.layouts.codecs import Optional as OptionalOf
 from state_processor.backends.connectors.source_splits import decoded, fitting, shown_splits
 from state_processor.serializers import DataInput, DataOutput
 from state_processor.support.errors import foreign_errors

@@ -7,7 +7,7 @@ A codec reads content from a :class:`~state_processor.serializers.DataInput` and
 
 from __future__ import annotations
 
-from state_processor.backends.connectors.layouts.choices import (
+from state_processor.backends.connectors.choices import (
     Cases,
     Enumerated,
     FirstThatReads,
@@ -18,7 +18,7 @@ from state_processor.backends.connectors.layouts.choices import (
     of_version,
     read_number,
 )
-from state_processor.backends.connectors.layouts.codecs import (
+from state_processor.backends.connectors.codecs import (
     BOOL,
     BYTE,
     BYTES,
@@ -43,7 +43,7 @@ from state_processor.backends.connectors.layouts.codecs import (
     read_all,
     to_bytes,
 )
-from state_processor.backends.connectors.layouts.codecs import Optional as OptionalOf
+from state_processor.backends.connectors.codecs import Optional as OptionalOf
 from state_processor.serializers.io import decode_modified_utf8, encode_modified_utf8
 
 __all__ = [

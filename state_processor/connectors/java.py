@@ -5,7 +5,7 @@ Java: ``ObjectOutputStream``. Kryo: ``Output``. Flink: ``BinaryRowData``.
 
 from __future__ import annotations
 
-from state_processor.backends.connectors.layouts.java_values import (
+from state_processor.backends.connectors.java_values import (
     JDK,
     OBJECTS,
     ROW_TEXT,

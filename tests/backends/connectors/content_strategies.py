@@ -11,8 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from state_processor.backends.connectors import kafka
-from state_processor.backends.connectors.layouts import choices, codecs, java_values
+from state_processor.backends.connectors import choices, codecs, java_values, kafka
 from state_processor.support.errors import UnsupportedFormatError
 
 Strategy = st.SearchStrategy[Any]

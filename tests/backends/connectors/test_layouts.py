@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from state_processor import connectors
-from state_processor.backends.connectors.layouts.codecs import read_all, to_bytes
-from state_processor.backends.connectors.layouts.java_values import ROW, time_content, time_data
+from state_processor.backends.connectors.codecs import read_all, to_bytes
+from state_processor.backends.connectors.java_values import ROW, time_content, time_data
 from state_processor.backends.connectors.registry import layouts
 from state_processor.serializers.io import DataInput
 from state_processor.support.errors import (

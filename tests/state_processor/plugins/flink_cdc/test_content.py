@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from state_processor import connectors
-from state_processor.backends.connectors.layouts.choices import KeptDict
+from state_processor.backends.connectors.choices import KeptDict
 from state_processor.errors import InvalidRowError, OptionError
 
 UNKNOWN_CLASS = (  # java.util.Currency

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from state_processor.backends.connectors.layouts.codecs import INT, Codec, Content, Framed, read_all, to_bytes
+from state_processor.backends.connectors.codecs import INT, Codec, Content, Framed, read_all, to_bytes
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.support.errors import UNWRITABLE, InvalidRowError, StateProcessorError, UnsupportedFormatError
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from state_processor.backends.connectors.layouts.choices import Kept, Versions
-from state_processor.backends.connectors.layouts.codecs import Codec, Content, Hex, Mapped, Utf
+from state_processor.backends.connectors.choices import Kept, Versions
+from state_processor.backends.connectors.codecs import Codec, Content, Hex, Mapped, Utf
 from state_processor.serializers.big_numbers import to_java_bytes, to_text, to_unscaled_and_scale
 from state_processor.serializers.core.basic import StringSerializer
 from state_processor.serializers.core.time_values import (

@@ -1,1 +1,0 @@
-"""Layouts of the bytes of connectors, as compositions of codecs: one declaration reads and writes."""
