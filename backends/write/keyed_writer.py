@@ -40,7 +40,7 @@ from state_processor.backends.state.descriptions import (
     describe_keyed,
 )
 from state_processor.backends.state.key_groups import prefix_size
-from state_processor.backends.write.blobs import GroupState
+from state_processor.backends.write.entry_encoder import GroupState
 from state_processor.backends.write.operator_writer import encode_columns
 from state_processor.backends.write.sorted_entries import order_of_keys
 from state_processor.serializers.base import write_versioned_snapshot

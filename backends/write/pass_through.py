@@ -6,9 +6,9 @@
   timers of raw keyed state, which become timers of a queue: canonical savepoints hold no other timers, and Flink restores
   them into any backend.
 
-Entries become blobs, as new ones do (:data:`~state_processor.backends.write.blobs.ORDERED_BLOBS`), which go to the subtask
-that owns their key group. With another parallelism key groups change hands; with another max parallelism each key gets a new
-key group, from its hash.
+Entries become blobs, as new ones do (:data:`~state_processor.backends.write.entry_encoder.ORDERED_BLOBS`), which go to the
+subtask that owns their key group. With another parallelism key groups change hands; with another max parallelism each key gets a
+new key group, from its hash.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorSubtaskState
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import key_group, prefix_size
-from state_processor.backends.write.blobs import PASSED_THROUGH, BlobAddress
 from state_processor.backends.write.carried_files import COPIES, carried_stream, copy_stream
-from state_processor.backends.write.entry_encoder import KEY, KeyedStateEncoder, KeyHash
+from state_processor.backends.write.entry_encoder import KEY, PASSED_THROUGH, BlobAddress, KeyedStateEncoder, KeyHash
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.store_writer import native_handle
 from state_processor.serializers.hash_codes import hash_codes

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from state_processor.backends.state.descriptions import LIST, MAP, StateDescription
-from state_processor.backends.write.blobs import GroupState
-from state_processor.backends.write.entry_encoder import VALUE
+from state_processor.backends.write.entry_encoder import VALUE, GroupState
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import JoinedListCodec, MapStateValue
 from state_processor.serializers.io import DataOutput

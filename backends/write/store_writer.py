@@ -36,7 +36,6 @@ from state_processor.backends.formats.sst.table import Table
 from state_processor.backends.formats.sst.table_builder import COMPARATOR, Entries, TableBuilder, tag
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.streams import StateStream
-from state_processor.backends.write.blobs import GroupState
 from state_processor.backends.write.carried_files import (
     COPIES,
     BaseStore,
@@ -46,6 +45,7 @@ from state_processor.backends.write.carried_files import (
     entries_of_group,
     entries_of_keys,
 )
+from state_processor.backends.write.entry_encoder import GroupState
 from state_processor.backends.write.keyed_writer import KeyedStateWriter, KeyedSubtask
 from state_processor.backends.write.sorted_entries import EntryRun, entries_as_they_come, first_of_keys, order_of_keys
 from state_processor.serializers.io import DataOutput

@@ -42,13 +42,18 @@ from state_processor.backends.state.descriptions import (
 )
 from state_processor.backends.state.descriptions import VALUE as VALUE_KIND
 from state_processor.backends.state.key_groups import prefix_size
-from state_processor.backends.write.blobs import NEW, PASSED_THROUGH, TOMBSTONES, Blob, BlobAddress, GroupState
 from state_processor.backends.write.entry_encoder import (
     KEY,
     MAP_KEY,
     MAP_VALUE,
     NAMESPACES,
+    NEW,
+    PASSED_THROUGH,
+    TOMBSTONES,
     VALUE,
+    Blob,
+    BlobAddress,
+    GroupState,
     KeyedStateEncoder,
     check_present,
 )

@@ -34,9 +34,8 @@ from state_processor.backends.state.hash_inference import learn_hash_rule
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.state.state_headers import KEYED_VERSION, KeyedHeader, StateMetaInfo
 from state_processor.backends.write.assembly import commit_savepoint
-from state_processor.backends.write.blobs import ORDERED_BLOBS, BlobAddress
 from state_processor.backends.write.carried_files import copy_stream
-from state_processor.backends.write.entry_encoder import KeyedStateEncoder, KeyHash
+from state_processor.backends.write.entry_encoder import ORDERED_BLOBS, BlobAddress, KeyedStateEncoder, KeyHash
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.keyed_writer import KeyedSubtask
 from state_processor.backends.write.pass_through import KeyedPassThrough

@@ -22,7 +22,7 @@ from typing import Any, Final
 from pyspark import TaskContext
 from pyspark.worker import main
 
-from state_processor.backends.write.blobs import BlobAddress
+from state_processor.backends.write.entry_encoder import BlobAddress
 from state_processor.backends.write.keyed_writer import KeyedStateFileWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.store_writer import KeyedStateStoreWriter

@@ -26,7 +26,6 @@ from state_processor.backends.state.descriptions import (
 )
 from state_processor.backends.state.descriptions import VALUE as VALUE_STATE
 from state_processor.backends.state.python_states import is_python_state
-from state_processor.backends.write.blobs import BlobAddress
 from state_processor.backends.write.entry_encoder import (
     KEY,
     MAP_KEY,
@@ -34,6 +33,7 @@ from state_processor.backends.write.entry_encoder import (
     NAMESPACES,
     TIMESTAMP,
     VALUE,
+    BlobAddress,
     KeyedStateEncoder,
 )
 from state_processor.backends.write.operator_writer import encode_columns

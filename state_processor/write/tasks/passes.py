@@ -30,7 +30,7 @@ import pyarrow as pa
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.files.storage import Storage, StoredFile
 from state_processor.backends.formats.row_shapes import concatenate
-from state_processor.backends.write.blobs import BLOB_ORDER, DEALT, ORDERED_BLOBS, Blob, with_file_numbers
+from state_processor.backends.write.entry_encoder import BLOB_ORDER, DEALT, ORDERED_BLOBS, Blob, with_file_numbers
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.tombstones import ChangeCounts
 from state_processor.support.late import pc

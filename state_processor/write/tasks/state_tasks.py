@@ -35,18 +35,22 @@ from state_processor.backends.state.descriptions import (
 from state_processor.backends.state.hash_inference import HashRule, LearnedHash, UserHash
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.state.python_states import PythonType, with_python_type
-from state_processor.backends.write.blobs import (
+from state_processor.backends.write.carried_files import BaseStore
+from state_processor.backends.write.entry_encoder import (
     DEALT,
+    KEY,
+    MAP_KEY,
+    NAMESPACES,
     NEW,
     ORDERED_BLOBS,
     PASSED_THROUGH,
     TOMBSTONES,
     Blob,
     BlobAddress,
+    KeyedStateEncoder,
+    KeyHash,
     with_phase,
 )
-from state_processor.backends.write.carried_files import BaseStore
-from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder, KeyHash
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.keyed_writer import KeyedSubtask, RawTimersWriter
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter, edited_elements

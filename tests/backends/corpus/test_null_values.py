@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.write.blobs import BlobAddress
-from state_processor.backends.write.entry_encoder import KeyedStateEncoder
+from state_processor.backends.write.entry_encoder import BlobAddress, KeyedStateEncoder
 from state_processor.backends.write.tombstones import TombstoneEncoder
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import MapSerializer

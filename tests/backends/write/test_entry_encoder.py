@@ -18,8 +18,7 @@ from state_processor.backends.formats import entry_framing as framing
 from state_processor.backends.formats.entry_framing import KeyFilter
 from state_processor.backends.state.descriptions import LIST, ListDescription
 from state_processor.backends.write import entry_encoder
-from state_processor.backends.write.blobs import BlobAddress
-from state_processor.backends.write.entry_encoder import KeyedStateEncoder
+from state_processor.backends.write.entry_encoder import BlobAddress, KeyedStateEncoder
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.support.errors import InvalidRowError
 

@@ -20,8 +20,7 @@ from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription, keyed_header, register
 from state_processor.backends.write.assembly import commit_savepoint, metadata_version
-from state_processor.backends.write.blobs import NEW, ORDERED_BLOBS, BlobAddress
-from state_processor.backends.write.entry_encoder import KeyedStateEncoder
+from state_processor.backends.write.entry_encoder import NEW, ORDERED_BLOBS, BlobAddress, KeyedStateEncoder
 from state_processor.backends.write.keyed_writer import KeyedStateFileWriter, KeyedSubtask
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.write.blobs import BlobAddress
-from state_processor.backends.write.entry_encoder import KeyedStateEncoder
+from state_processor.backends.write.entry_encoder import BlobAddress, KeyedStateEncoder
 from state_processor.backends.write.pending_updates import PendingValueResolver, pairs, with_pending_parts
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.kryo.classes import Node

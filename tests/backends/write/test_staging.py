@@ -23,8 +23,7 @@ from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription, keyed_header, register
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.write.assembly import commit_savepoint
-from state_processor.backends.write.blobs import BlobAddress
-from state_processor.backends.write.entry_encoder import KeyedStateEncoder
+from state_processor.backends.write.entry_encoder import BlobAddress, KeyedStateEncoder
 from state_processor.backends.write.keyed_writer import KeyedStateFileWriter, KeyedSubtask
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer

@@ -24,9 +24,8 @@ from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription, keyed_header, register
 from state_processor.backends.write import store_writer
 from state_processor.backends.write.assembly import commit_savepoint
-from state_processor.backends.write.blobs import NEW, TOMBSTONES, Blob, BlobAddress
 from state_processor.backends.write.carried_files import BaseStore
-from state_processor.backends.write.entry_encoder import KeyedStateEncoder
+from state_processor.backends.write.entry_encoder import NEW, TOMBSTONES, Blob, BlobAddress, KeyedStateEncoder
 from state_processor.backends.write.keyed_formats import StoreFormat
 from state_processor.backends.write.keyed_writer import KeyedStateWriter, KeyedSubtask
 from state_processor.backends.write.staging import Staging

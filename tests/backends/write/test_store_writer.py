@@ -24,8 +24,7 @@ from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription, keyed_header, register
 from state_processor.backends.write import store_writer
 from state_processor.backends.write.assembly import commit_savepoint
-from state_processor.backends.write.blobs import ORDERED_BLOBS, BlobAddress
-from state_processor.backends.write.entry_encoder import KeyedStateEncoder
+from state_processor.backends.write.entry_encoder import ORDERED_BLOBS, BlobAddress, KeyedStateEncoder
 from state_processor.backends.write.keyed_formats import StoreFormat
 from state_processor.backends.write.keyed_writer import KeyedStateWriter, KeyedSubtask
 from state_processor.backends.write.sorted_entries import first_of_keys, order_of_keys

@@ -16,7 +16,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.backends.state.descriptions import keyed_header, register
-from state_processor.backends.write.blobs import BLOB_ORDER
+from state_processor.backends.write.entry_encoder import BLOB_ORDER
 from state_processor.backends.write.keyed_writer import KeyedStateWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.tombstones import ChangeCounts
