@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final, Self
 
 import numpy as np
@@ -377,7 +378,7 @@ class KeyedSizes:
 
     def _largest_keys(self, states: Sequence[StateEntries], top: int) -> pa.Table:
         first = states[0]
-        parts = (part for state in states for part in self._measured(state))
+        parts = chain.from_iterable(map(self._measured, states))
         by_entry = len(states) == 1 and has_one_entry_for_each_key(first)
         sizes = KeySizes.of_each(parts, top) if by_entry else KeySizes.by_key(parts, top)
         key = in_time_zone(first.state.key, java_zone(self.stored.snapshot.time_zone))

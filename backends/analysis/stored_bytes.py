@@ -336,7 +336,9 @@ def erased_keys(
     keyed = [variants[0] for variants in states.values() if isinstance(variants[0], KeyedDescription)]
     if not keyed:
         return {}
-    keys = [key for values in spellings for key in _of_key(keyed[0], operator.max_parallelism, values)]
+    keys: list[bytes] = []
+    for values in spellings:
+        keys += _of_key(keyed[0], operator.max_parallelism, values)
     prefix = prefix_size(operator.max_parallelism)
     return {state.name: ErasedKeys(keys, prefix, are_timers=state.is_timer) for state in keyed} if keys else {}
 

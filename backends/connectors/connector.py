@@ -15,6 +15,7 @@ import struct
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from logging import getLogger
 from typing import Any, Final, Generic, TypeVar
 
@@ -253,8 +254,8 @@ class Formats(Generic[T]):
     @property
     def foreign(self) -> Iterator[str]:
         """The functions that are not part of this package."""
-        code = (c for formats in self.by_version.values() for format_ in formats for c in (format_.read, format_.write))
-        return (qualified_name(function) for function in code if is_foreign(function))
+        for format_ in chain.from_iterable(self.by_version.values()):
+            yield from map(qualified_name, filter(is_foreign, (format_.read, format_.write)))
 
     def _of(self, version: int, context: str) -> Sequence[Format[T]]:
         if version not in self.by_version:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Final
 
 import pyarrow as pa
@@ -381,7 +382,7 @@ def _write_bucket_with_pending(rows: list[Values], target: DataOutput) -> None:
     for row in rows:
         if row[STATUS] == PENDING:
             by_checkpoint.setdefault(row[CHECKPOINT], []).append(_file_of(row))
-    versions = {file.version for files in by_checkpoint.values() for file in files} or {1}
+    versions = {file.version for file in chain.from_iterable(by_checkpoint.values())} or {1}
     if len(versions) > 1:
         raise InvalidRowError(f"bucket {rows[0][BUCKET]!r}: pending files of several versions {sorted(versions)}")
     target.write_int(versions.pop())

@@ -260,11 +260,9 @@ def _date(name: str) -> ScalarClass:
     )
 
 
+_BOXED: Final = ("Byte", "Short", "Integer", "Long", "Double", "Boolean", "Character")
 SCALARS: Final[Mapping[str, ScalarClass]] = {
-    **{
-        name: _boxed(name)
-        for name in (f"java.lang.{n}" for n in ("Byte", "Short", "Integer", "Long", "Double", "Boolean", "Character"))
-    },
+    **{f"java.lang.{name}": _boxed(f"java.lang.{name}") for name in _BOXED},
     "java.lang.Float": ScalarClass(_float_content, lambda value: JavaInstance("java.lang.Float", {"value": value})),
     "java.util.UUID": ScalarClass(_uuid_text, _uuid),
     _BIG_INTEGER.name: ScalarClass(_unscaled, big_integer),

@@ -7,7 +7,7 @@ connector, a list of connectors, or a function that calls :func:`register_connec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib.metadata import EntryPoint
@@ -115,9 +115,10 @@ def _of_kind(kind: type[K]) -> dict[str, K]:
 @cache
 def built_in() -> tuple[Connector | SinkConnector, ...]:
     """Return the connectors of the core and then of the plug-ins."""
-    names = [plugin.name for plugin in PLUGINS if plugin.connectors]
-    plugins = [EntryPoint(name, f"state_processor.plugins.{name}.connectors:CONNECTORS", ENTRY_POINT_GROUP) for name in names]
-    return (*OWN, *(connector for plugin in plugins for connector in plugin.load()))
+    connectors = list(OWN)
+    for name in (plugin.name for plugin in PLUGINS if plugin.connectors):
+        connectors += EntryPoint(name, f"state_processor.plugins.{name}.connectors:CONNECTORS", ENTRY_POINT_GROUP).load()
+    return tuple(connectors)
 
 
 @cache
@@ -163,20 +164,19 @@ def _built_in_layouts() -> Mapping[str, Versions]:
     return _combined((java_values.LAYOUTS, *(connector.layouts for connector in built_in())))
 
 
-def _combined(layouts: Iterable[Mapping[str, Versions]]) -> dict[str, Versions]:
+def _combined(layouts: Iterable[Mapping[str, Versions]]) -> Mapping[str, Versions]:
     """Return layouts by Java class. Several codecs of one class and version are tried in order."""
-    codecs: dict[str, dict[int, list[Codec]]] = {}
+    codecs: dict[tuple[str, int], list[Codec]] = {}
     for by_class in layouts:
         for name, versions in by_class.items():
             for version, codec in versions.items():
-                choices = codecs.setdefault(name, {}).setdefault(version, [])
+                choices = codecs.setdefault((name, version), [])
                 if codec not in choices:
                     choices.append(codec)
-    return {name: {version: _one_of(tried) for version, tried in versions.items()} for name, versions in codecs.items()}
-
-
-def _one_of(codecs: Sequence[Codec]) -> Codec:
-    return codecs[0] if len(codecs) == 1 else OneOf(tuple(codecs))
+    joined: dict[str, dict[int, Codec]] = {}
+    for (name, version), choices in codecs.items():
+        joined.setdefault(name, {})[version] = choices[0] if len(choices) == 1 else OneOf(tuple(choices))
+    return joined
 
 
 def _full_name(serializer: str, layouts: Mapping[str, Versions]) -> str:

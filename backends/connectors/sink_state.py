@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -291,9 +292,8 @@ def sink_state(snapshot: Snapshot, writer: OperatorState, uid: str | None, commi
     label = operator_label(writer)
     committers = _committer(snapshot, uid or writer.uid, committer)
     operators = [writer] if committers is None or committers.operator_id == writer.operator_id else [committers, writer]
-    own_names = [(role, name) for sink in sinks().values() for role, name in sink.own_states.items()]
-    writer_states = (*WRITER_STATES, *(name for role, name in own_names if role == WRITER))
-    committer_states = (COMMITTER_STATE, *(name for role, name in own_names if role == COMMITTABLE))
+    writer_states = (*WRITER_STATES, *_own_states(WRITER))
+    committer_states = (COMMITTER_STATE, *_own_states(COMMITTABLE))
     state = SinkState(label, _first(snapshot, [writer], writer_states), _first(snapshot, operators, committer_states))
     if state.writer is None and state.committer is None:
         names = ", ".join(map(repr, (*writer_states, *committer_states)))
@@ -303,8 +303,12 @@ def sink_state(snapshot: Snapshot, writer: OperatorState, uid: str | None, commi
 
 def states_of_sinks() -> frozenset[str]:
     """Return the names of the lists that contain states of sinks."""
-    own_names = (name for sink in sinks().values() for name in sink.own_states.values())
-    return frozenset((*WRITER_STATES, COMMITTER_STATE, *own_names))
+    return frozenset((*WRITER_STATES, COMMITTER_STATE, *_own_states(WRITER), *_own_states(COMMITTABLE)))
+
+
+def _own_states(role: str) -> Iterator[str]:
+    """Yield the names of the states of a role that connectors name themselves."""
+    return (sink.own_states[role] for sink in sinks().values() if role in sink.own_states)
 
 
 def _committer(snapshot: Snapshot, uid: str | None, uid_hash: str | None) -> OperatorState | None:
@@ -316,9 +320,14 @@ def _committer(snapshot: Snapshot, uid: str | None, uid_hash: str | None) -> Ope
 
 def _first(snapshot: Snapshot, operators: Sequence[OperatorState], names: Sequence[str]) -> ListOfBytes | None:
     """Return the first of some states that has elements, else the first that is there: one sink leaves another's state empty."""
-    there = [(operator, name) for operator in operators for name in names if name in state_variants(snapshot, operator)]
-    lists = [_list(snapshot, operator, name) for operator, name in there]
-    return next((elements_list for elements_list in lists if elements_list.elements), lists[0] if lists else None)
+    first = None
+    for operator, name in product(operators, names):
+        if name in state_variants(snapshot, operator):
+            state_list = _list(snapshot, operator, name)
+            if state_list.elements:
+                return state_list
+            first = first or state_list
+    return first
 
 
 def _list(snapshot: Snapshot, operator: OperatorState, name: str) -> ListOfBytes:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final
 
 from state_processor.backends.files.location import Location, incomplete
 from state_processor.backends.files.storage import Entry, Storage
@@ -21,10 +22,6 @@ from state_processor.support.doors import spelled
 from state_processor.support.errors import CorruptSnapshotError, ForbiddenPathError, MissingFileError, StateProcessorError
 from state_processor.support.locks import cached_property
 from state_processor.support.redaction import CONTAINER_SCHEMES
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
 
 _CHECKPOINT: Final = re.compile(r"chk-\d+")
 _JOB: Final = re.compile(r"[0-9a-f]{32}")
@@ -103,12 +100,13 @@ class Boundaries:
             return
         directory, name = os.path.split(candidate.path)
         real = os.path.realpath(os.path.join(self._real_directory(directory), name))
-        roots = [root, *(r for r in self._whole if r.is_local), *self._beside]
-        if not any(_is_below(real, self._real_directory(r.path)) for r in roots):
-            raise ForbiddenPathError(
-                f"{_of(context)}{candidate} (recorded as {text!r}) is a link to {real}, outside of the snapshot's "
-                f"storage. If that is intended, pass {spelled('allow_paths', [os.path.dirname(real)])}"
-            )
+        for place in (root, *self._whole, *self._beside):
+            if place.is_local and _is_below(real, self._real_directory(place.path)):
+                return
+        raise ForbiddenPathError(
+            f"{_of(context)}{candidate} (recorded as {text!r}) is a link to {real}, outside of the snapshot's "
+            f"storage. If that is intended, pass {spelled('allow_paths', [os.path.dirname(real)])}"
+        )
 
     def _real_directory(self, path: str) -> str:
         real = self._real.get(path)
@@ -254,7 +252,7 @@ class ClaimedSavepoint:
     def _ranks(self) -> Iterator[Sequence[_Candidate]]:
         yield [(place, place) for place in self._named]
         for level in _LEVELS:
-            yield [candidate for place in self._named for candidate in self._snapshots(place, level, any_name=True)]
+            yield list(chain.from_iterable(self._snapshots(place, level, any_name=True) for place in self._named))
         for place in self._parents:
             any_name = self._boundaries.permitted(place) is not None
             for level in _LEVELS:
@@ -356,7 +354,9 @@ class Relocation:
         # A part of the key of files that stay open: relocations of a directory with equal values find the same files.
         self.settings = (tuple(sorted(self.path_mapping.items())), tuple(map(str, allowed)))
         self._boundaries = Boundaries(base_dir, allowed)
-        mapping = {storage_and_parts(Location.parse(old)): Location.given(new) for old, new in self.path_mapping.items()}
+        mapping = {}
+        for old, new in self.path_mapping.items():
+            mapping[storage_and_parts(Location.parse(old))] = Location.given(new)
         self._mapping = _longest_first(mapping)
         self._deduced: dict[tuple[str, ...], Location] = {}
         self._unmoved: set[tuple[str, ...]] = set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -125,16 +126,16 @@ class ChangelogSource(KeyedStateSource):
         for change in self.log.of(state.name)[key_group]:
             if serialized_keys is None or pieces.key_of(change) in serialized_keys:
                 apply_change(change, pieces, entries)
-        framed: list[tuple[bytes, bytes]] = []
+        parts: list[bytes] = []
         for scope, value in entries.items():
             if serialized_keys is None or scope[0] in serialized_keys:
-                framed += pieces.framed(scope, value)
-        sizes = np.fromiter((len(part) for entry in framed for part in entry), np.int64, 2 * len(framed))
+                parts += chain.from_iterable(pieces.framed(scope, value))
+        sizes = np.fromiter(map(len, parts), np.int64, len(parts))
         bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
-        table = np.empty((len(framed), framing.ENTRY_FIELDS), dtype=np.int64)
+        table = np.empty((len(parts) // 2, framing.ENTRY_FIELDS), dtype=np.int64)
         table[:, 0], table[:, 1], table[:, 2], table[:, 3] = bounds[:-1:2], bounds[1::2], bounds[1::2], bounds[2::2]
         table[:, framing.KEY_GROUP] = key_group
-        return view(b"".join(part for entry in framed for part in entry) or b"\0"), None, table
+        return view(b"".join(parts) or b"\0"), None, table
 
 
 def _between(groups: h.KeyGroupRange, changed: Sequence[int]) -> Iterator[h.KeyGroupRange]:
@@ -379,7 +380,7 @@ def _merge(source: DataInput, pieces: Pieces, entries: dict[Scope, Value], scope
         return
     values = [entries[target], *merged] if target in entries else merged
     if pieces.state.kind == LIST:
-        entries[target] = [element for value in values for element in value]
+        entries[target] = list(chain.from_iterable(values))
     else:
         entries[target] = values[0] if len(values) == 1 else Merged(source.source)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 import numpy as np
@@ -85,7 +85,9 @@ class ChangeLog:
                 meta.serializers[state_headers.NAMESPACE], UnreadSnapshot
             ):
                 namespace = meta.restore(state_headers.NAMESPACE)
-                yield from ((group, c.payload, namespace) for group, changes in by_group.items() for c in changes)
+                for group, changes in by_group.items():
+                    for change in changes:
+                        yield group, change.payload, namespace
 
 
 def read_log(snapshot: Snapshot, handle: h.ChangelogStateBackendHandle, context: str) -> ChangeLog:
@@ -116,7 +118,7 @@ def changelog_header(
     If the type of the keys is not known, or the type of a state changed after the materialization, the serializers are
     :class:`~state_processor.serializers.core.unread.UnreadSnapshot`.
     """
-    metas = {meta.name: meta for header in materialized for meta in header.states}
+    metas = {meta.name: meta for meta in chain.from_iterable(header.states for header in materialized)}
     for name, meta in log.states.items():
         try:
             if name in metas:

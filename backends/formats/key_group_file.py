@@ -39,8 +39,8 @@ class KeyGroupFile(KeyedStateSource):
         super().__init__(header, context)
         self.stream = stream
         self.handle = handle
-        offsets = np.array(sorted(set(handle.offsets)), np.int64)  # np.unique imports numpy.ma
-        self._bounds = np.append(offsets[offsets > 0], stream.size)
+        self._offsets = handle.offsets.to_numpy()
+        self._bounds = np.append(np.sort(self._offsets[self._offsets > 0]), stream.size)
 
     def where(self, name: str) -> str:
         """Return the description of a state and its file for messages."""
@@ -50,7 +50,7 @@ class KeyGroupFile(KeyedStateSource):
         """Return the non-empty blocks in file order."""
         key_groups_of_file = self.handle.key_groups.intersect(key_groups)
         first = key_groups_of_file.start - self.handle.key_groups.start
-        offsets = tuple(self.handle.offsets)[first : first + len(key_groups_of_file)]
+        offsets = self._offsets[first : first + len(key_groups_of_file)].tolist()
         blocks = []
         for key_group, offset in zip(key_groups_of_file, offsets, strict=True):
             if offset <= 0:

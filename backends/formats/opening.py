@@ -40,8 +40,9 @@ def open_raw_timers(snapshot: Snapshot, handle: h.KeyedStateHandle | None, conte
 
 
 def _open_key_groups(snapshot: Snapshot, handle: h.KeyGroupsStateHandle, context: str, max_parallelism: int) -> KeyedStateSource:
-    stream = snapshot.open(handle.stream, context)
-    data = stream.read(0, min((o for o in handle.offsets if o > 0), default=stream.size))
+    stream, offsets = snapshot.open(handle.stream, context), handle.offsets.to_numpy()
+    blocks = offsets[offsets > 0]
+    data = stream.read(0, int(blocks.min()) if len(blocks) else stream.size)
     header = read_keyed_header(snapshot, data, f"{context}, {stream.describe()}")
     return open_key_groups(stream, handle, header, context, max_parallelism)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -113,6 +114,11 @@ class RowLayout:
     parts: tuple[RowPart, ...]
     columns: FieldSelection
 
+    @property
+    def fields(self) -> Iterator[Field]:
+        """The fields of all parts."""
+        return chain.from_iterable(part.fields for part in self.parts)
+
     def schema(self, options: DecodeOptions) -> pa.Schema:
         """Return the decoded columns in the order of the bytes, then the key group and the key's bytes."""
         whole = self._whole_schema(options)
@@ -120,12 +126,8 @@ class RowLayout:
 
     def _whole_schema(self, options: DecodeOptions) -> pa.Schema:
         """Return the columns with all their fields."""
-        fields = [
-            pa.field(f.name, f.serializer.arrow_type(options))
-            for part in self.parts
-            for f in part.fields
-            if f.name is not None and f.name in self.columns
-        ]
+        decoded = (field for field in self.fields if field.name is not None and field.name in self.columns)
+        fields = [pa.field(field.name, field.serializer.arrow_type(options)) for field in decoded]
         extra = {KEY_GROUP_COLUMN: pa.int32(), KEY_BYTES_COLUMN: pa.binary()}
         return pa.schema(fields + [pa.field(n, t) for n, t in extra.items() if n in self.columns])
 

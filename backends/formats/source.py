@@ -236,7 +236,7 @@ class EntryLocator:
     def __call__(self, position: int, entry: int, row_start: int) -> str:
         place = f"{self.context}, {self._place(position, entry)}"
         parts_of_row: dict[str, object] = {}
-        everything = RowLayout(self.layout.parts, frozenset(f.name for p in self.layout.parts for f in p.fields if f.name))
+        everything = RowLayout(self.layout.parts, frozenset(field.name for field in self.layout.fields if field.name))
         source = DataInput(self.buffer.data, "", row_start)
         try:
             for part in everything.parts:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -130,11 +131,10 @@ def states(snapshot: Snapshot, operator: OperatorState | None = None, *, advise:
     undescribed: dict[str, None] = {}
     cells_by_state: _KnownCells = {}
     rows = (
-        row
+        _state_rows(StoredOperator(snapshot, described, surveyed), cells_by_state, undescribed)
         for described, surveyed in zip(operators, surveys(snapshot, operators), strict=True)
-        for row in _state_rows(StoredOperator(snapshot, described, surveyed), cells_by_state, undescribed)
     )
-    table = _table(_columns(rows, STATES_SCHEMA), STATES_SCHEMA, snapshot)
+    table = _table(_columns(chain.from_iterable(rows), STATES_SCHEMA), STATES_SCHEMA, snapshot)
     if advise:
         log_undescribed(undescribed)
     return table

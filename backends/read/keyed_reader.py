@@ -6,10 +6,10 @@ Entries of keyed state become rows in the shapes that users see, without expired
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import repeat
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from state_processor.backends.read.key_lookup import Keys
 
 
-def plan_read(stored: StoredOperator, states: Sequence[StateDescription], options: ReadOptions) -> ReadOptions:
+def plan_read(stored: StoredOperator, states: Iterable[StateDescription], options: ReadOptions) -> ReadOptions:
     """Return the options of a read with what some states add.
 
     Names of the fields of rows come from the user and from the plan of the query, and the time zone from the snapshot.
@@ -402,11 +402,11 @@ def _nest(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     first = next(batches, None)
     if first is None:
         return
-    rest = (b for part in ((first,), batches) for b in part)
+    batches = chain((first,), batches)
     if layouts.VALUE in first.schema.names:
-        yield from rest
+        yield from batches
     else:
-        yield from shapes.collect_map(rest, KEY_BYTES_COLUMN, layouts.MAP_KEY, layouts.MAP_VALUE, layouts.VALUE)
+        yield from shapes.collect_map(batches, KEY_BYTES_COLUMN, layouts.MAP_KEY, layouts.MAP_VALUE, layouts.VALUE)
 
 
 def _expire_nested(batch: pa.RecordBatch, options: ReadOptions) -> pa.RecordBatch:

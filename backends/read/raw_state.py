@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 import pyarrow as pa
@@ -190,7 +191,7 @@ def raw_operator_state(snapshot: Snapshot, operator: OperatorState) -> Iterator[
             continue
         context = subtask_label(operator, subtask)
         stream = snapshot.open(subtask.raw_operator.stream, context)
-        offsets = [offset for state in subtask.raw_operator.states for offset in state.offsets]
+        offsets = list(chain.from_iterable(state.offsets for state in subtask.raw_operator.states))
         bounds = sorted({*offsets, stream.size})
         if bounds[0] < 0 or bounds[-1] > stream.size:
             location = f"{context}, {stream.describe()}"
@@ -226,7 +227,8 @@ class RawStateReader(PlannedReader):
 
     def splits(self, split_bytes: int = 0) -> list[RawSplit]:
         """Plan a split per subtask."""
-        return [split for s in self._stored.operator.subtasks if (split := self._split(s)) is not None]
+        splits = map(self._split, self._stored.operator.subtasks)
+        return [split for split in splits if split is not None]
 
     def _split(self, subtask: OperatorSubtaskState) -> RawSplit | None:
         handle = subtask.raw_keyed if self._kind == RAW_KEYED else subtask.raw_operator

@@ -181,11 +181,10 @@ class StructureCheck(SnapshotCheck):
 
     def _verify(self, store: Store, threads: int | None) -> None:
         """Verify the checksums of the tables of a store, except tables that were verified in another store."""
-        files = {identity: file for file in store.manifest.files if (identity := store.identity(file)) not in self._verified}
-        self._verified.update(files)
-        self.blocks += sum(
-            at_once(partial(self._verify_table, store), list(files.values()), chosen_threads(threads) or _FILES_AT_ONCE)
-        )
+        by_identity = {store.identity(file): file for file in store.manifest.files}
+        files = [file for identity, file in by_identity.items() if identity not in self._verified]
+        self._verified.update(by_identity)
+        self.blocks += sum(at_once(partial(self._verify_table, store), files, chosen_threads(threads) or _FILES_AT_ONCE))
 
     def _verify_table(self, store: Store, file: TableFile) -> int:
         """Return the number of blocks of a table."""

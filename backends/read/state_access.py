@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -122,10 +124,10 @@ class StatesToRead:
             return cls(stored, Kind.RAW, {}, raw=kind)
         variants, unread = stored.survey(state)
         if state is not None:
-            state = stored_name(state, (*variants, *(u.name for u in unread if u.name is not None)))
-        concerned = [u for u in unread if state not in variants and _may_be(u, state, kind)]
-        if concerned:
-            raise concerned[0].error
+            state = stored_name(state, (*variants, *map(attrgetter("name"), unread)))
+        for unread_state in unread:
+            if state not in variants and _may_be(unread_state, state, kind):
+                raise unread_state.error
         if not variants and not unread:
             raise NotFoundError(f"{stored.label} has no state{_other_state(stored.operator)}")
         if state is None:
@@ -133,12 +135,13 @@ class StatesToRead:
         if state not in variants:
             raise NotFoundError.naming_nearest("state", state, map(shown_name, variants), stored.label)
         first_variant = variants[state][0]
-        if kind_of(first_variant) not in _EXPECTED.get(kind or "", {kind_of(first_variant)}):
-            fitting_kind = next(name for name, kinds in _EXPECTED.items() if kind_of(first_variant) in kinds)
+        read_kind = kind_of(first_variant)
+        if read_kind not in _EXPECTED.get(kind or "", {read_kind}):
+            fitting_kind = next(name for name, kinds in _EXPECTED.items() if read_kind in kinds)
             raise NotFoundError(
                 f"state {first_variant.name!r} of {stored.label} is {first_variant.kind}; read it with {read_with(fitting_kind)}"
             )
-        return cls(stored, kind_of(first_variant), {state: variants[state]}, state)
+        return cls(stored, read_kind, {state: variants[state]}, state)
 
     @classmethod
     def _unnamed(cls, stored: StoredOperator, timers: bool, variants: Mapping[str, list[StateDescription]]) -> StatesToRead:
@@ -165,14 +168,15 @@ class StatesToRead:
         """Open the reader of all columns."""
         if self.raw:
             return RawStateReader(self.stored, self.raw, options.of_states())
-        options = plan_read(self.stored, [variants_of_state[0] for variants_of_state in self.variants.values()], options)
+        options = plan_read(self.stored, map(itemgetter(0), self.variants.values()), options)
         if self.state is not None and self.kind in OPERATOR:
             return OperatorStateReader(self.stored, self.variants[self.state], options)
         keyed = keyed_variants(self.variants)
+        if self.state is not None:
+            return KeyedStateReader(self.stored, keyed[self.state], options)
         if self.kind is Kind.WHOLE:
             return JoinedStatesReader(self.stored, keyed, options, self.note)
-        readers = [KeyedStateReader(self.stored, variants_of_state, options) for variants_of_state in keyed.values()]
-        return UnionReader(readers) if self.state is None else readers[0]
+        return UnionReader([KeyedStateReader(self.stored, variants, options) for variants in keyed.values()])
 
 
 def open_state(
@@ -259,8 +263,10 @@ class UnionReader:
 
     def splits(self, split_bytes: int = 0) -> list[UnionSplit]:
         """Plan splits, one for each task."""
-        size = (split_bytes,) if split_bytes else ()
-        return [UnionSplit(i, s) for i, r in enumerate(self.readers) for s in r.splits(*size)]
+        splits: list[UnionSplit] = []
+        for position, reader in enumerate(self.readers):
+            splits += map(partial(UnionSplit, position), reader.splits(split_bytes or SPLIT_BYTES))
+        return splits
 
     def read(self, split: UnionSplit) -> Iterator[pa.RecordBatch]:
         """Read the rows of one split."""

@@ -57,7 +57,10 @@ class ColumnTypes(NamedTuple):
         """Return the given type of a state of a PyFlink job."""
         if self.python_type is not None:
             return self.python_type
-        return next((type_ for name, type_ in self.python_types if shown_name(name) in ("", shown_name(state))), None)
+        for name, type_ in self.python_types:
+            if shown_name(name) in ("", shown_name(state)):
+                return type_
+        return None
 
 
 AS_WRITTEN: Final = ColumnTypes()

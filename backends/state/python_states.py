@@ -51,7 +51,7 @@ def shown_name(name: str) -> str:
     return name.removeprefix(PYTHON_PREFIX)
 
 
-def stored_name(name: str, stored: Iterable[str]) -> str:
+def stored_name(name: str, stored: Iterable[str | None]) -> str:
     """Return the name of a state in the snapshot from its name in a PyFlink job; unknown names are returned unchanged."""
     names = set(stored)
     return PYTHON_PREFIX + name if name not in names and PYTHON_PREFIX + name in names else name

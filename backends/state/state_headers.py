@@ -230,7 +230,10 @@ class KeyedHeader:
 
     def state_id(self, name: str) -> int:
         """Return the position of a state; -1 if the file does not contain it."""
-        return next((i for i, s in enumerate(self.states) if s.name == name), -1)
+        for position, state in enumerate(self.states):
+            if state.name == name:
+                return position
+        return -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -115,7 +116,8 @@ def migrate_keyed(
     states share one key. ``adapt``: functions that make the serializers for Kryo's values, by state; by default serializers that
     convert the values.
     """
-    of_keys = {path: type_ for paths in types.values() for path, type_ in paths.items() if path.startswith(KEY_PATH)}
+    given_types = chain.from_iterable(paths.items() for paths in types.values())
+    of_keys = {path: type_ for path, type_ in given_types if path.startswith(KEY_PATH)}
     states = {}
     of_key = Migrated.unchanged(header.key)
     for meta in header.states:

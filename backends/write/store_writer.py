@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import IO, Final
 from uuid import uuid4
@@ -125,7 +125,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         if state_id not in self._patched:
             return False
         if self._erases:
-            self._erased.setdefault(state_id, []).extend(key for keys, _ in entries_as_they_come(markers) for key in keys)
+            self._erased.setdefault(state_id, []).extend(_keys(markers))
         elif state_id not in self._scanned:
             self._store.delete(state_id, markers)
         return True
@@ -134,7 +134,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         """Yield entries of the source savepoint: the entries of marked keys, or the whole key group if a scan takes less time."""
         name, store = self.header.states[state_id].name, self._of_base()
         size = sum(file.size for file in store.family(name).files) // len(self.key_groups)
-        keys = [key for blob in markers for keys, _ in entries_as_they_come(blob) for key in keys]
+        keys = list(chain.from_iterable(map(_keys, markers)))
         if state_id in self._scanned or len(keys) * _LOOKUP_BYTES > size:
             yield from entries_of_group(store, name, key_group, self.prefix)
         else:
@@ -150,9 +150,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         """See :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`."""
         if state_id not in self._patched:
             return ()
-        keys = (key for keys, _ in entries_as_they_come(markers) for key in keys)
-        name = self.header.states[state_id].name
-        return entries_of_keys(self._of_base(), name, keys, self.prefix)
+        return entries_of_keys(self._of_base(), self.header.states[state_id].name, _keys(markers), self.prefix)
 
     def _of_base(self) -> Store:
         """Return the store of the source savepoint, with the patched column families."""
@@ -252,6 +250,11 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         with self._open_sink("store") as sink:
             sink.write(data)
         return h.RelativeFileStateHandle(sink.name, sink.size)
+
+
+def _keys(markers: npt.NDArray[np.uint8]) -> Iterator[bytes]:
+    """Yield the keys of framed markers."""
+    return chain.from_iterable(keys for keys, _ in entries_as_they_come(markers))
 
 
 def _mark_forst(paths: Iterable[Path]) -> None:
