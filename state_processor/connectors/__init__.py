@@ -47,6 +47,7 @@ from state_processor.backends.connectors.content_rows import (
     row_of,
 )
 from state_processor.backends.connectors.file import time_of
+from state_processor.backends.connectors.registry import layouts, register_connectors, sinks, sources
 from state_processor.backends.connectors.source_splits import decoded, fitting, shown_splits
 from state_processor.serializers import DataInput, DataOutput
 from state_processor.support.errors import foreign_errors
@@ -123,17 +124,17 @@ def register(*connectors: SourceConnector | SinkConnector) -> None:
     OptionError
         An argument is not a connector, or its name is reserved.
     """
-    registry.register_connectors(*connectors)
+    register_connectors(*connectors)
 
 
 def names() -> dict[str, tuple[str, ...]]:
     """Return the names of the known connectors of ``sources`` and of ``sinks``."""
-    return {"sources": tuple(registry.sources()), "sinks": tuple(registry.sinks())}
+    return {"sources": tuple(sources()), "sinks": tuple(sinks())}
 
 
 def serializers() -> dict[str, tuple[int, ...]]:
     """Return the Java classes of serializers that :func:`decode` and :func:`encode` know, each with its versions."""
-    return {name: tuple(sorted(versions)) for name, versions in sorted(registry.layouts().by_class.items())}
+    return {name: tuple(sorted(versions)) for name, versions in sorted(layouts().by_class.items())}
 
 
 def decode(serializer: str, version: int, data: bytes) -> dict[str, Any]:
