@@ -88,10 +88,8 @@ from state_processor.backends.write.carried_files import (
 )
 from state_processor.backends.write.staging import (
     Staging as Staging,
-    is_name_of_write as is_name_of_write,
-)
-from state_processor.backends.write.staging import (
     is_gone as is_gone,
+    is_name_of_write as is_name_of_write,
     this_process as this_process,
 )
 from state_processor.read.snapshots import (
