@@ -46,7 +46,7 @@ from state_processor.backends.state.descriptions import (
 )
 from state_processor.backends.state.python_states import blaming_declared_type
 from state_processor.backends.state.state_headers import DESCRIBED, Same
-from state_processor.serializers import paths
+from state_processor.serializers import traversal as paths
 from state_processor.serializers.decode_options import can_have_nanos, plain_schema
 from state_processor.serializers.runtime.namespaces import GlobalWindowSerializer, TimeWindowSerializer
 from state_processor.support.errors import third_party_errors
