@@ -30,8 +30,7 @@ from state_processor.options.groups import (
 )
 from state_processor.options.keywords import takes_options
 from state_processor.options.option import check_given
-from state_processor.read.read_types import rows_of
-from state_processor.read.rows import Rows
+from state_processor.read.rows import Rows, rows_of
 from state_processor.read.scans import ArrowSchema, StateRequest
 from state_processor.read.snapshot_reader import SavepointReader
 from state_processor.support.doors import Door, entered, spelled

@@ -20,7 +20,7 @@ from state_processor.options.data_sources import READING_OPTIONS, format_options
 from state_processor.options.groups import AccessOptions
 from state_processor.options.keywords import takes_options
 from state_processor.options.user_serializers import TaskSerializers
-from state_processor.read.read_types import typed_schema
+from state_processor.read.rows import typed_schema
 from state_processor.read.scans import ProjectedReader, StateScan, splits_of, takes_keys
 from state_processor.read.sizes import MeasurePart, SizeReport, SizesBy
 from state_processor.read.snapshot_reader import SnapshotReader

@@ -104,7 +104,7 @@ from state_processor.backends.state.python_states import (
 from state_processor.read.key_contents import (
     KeyLookUp as KeyLookUp,
 )
-from state_processor.read.read_types import (
+from state_processor.read.rows import (
     with_read_types as with_read_types,
 )
 from state_processor.read.scans import (

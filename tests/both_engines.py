@@ -32,7 +32,7 @@ from state_processor.commands.command import flag_values
 from state_processor.errors import StateProcessorError
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.data_sources import SAVEPOINT_FORMAT, SinkOptions
-from state_processor.read.read_types import with_metadata_of
+from state_processor.read.rows import with_metadata_of
 from state_processor.support.doors import Door, entered
 from state_processor.types import durations
 from state_processor.write.build import SavepointBuild

@@ -27,7 +27,7 @@ from state_processor.commands.rewriting import rewriting
 from state_processor.commands.row_files import FORMATS, named_format, read_rows
 from state_processor.commands.terminal import say
 from state_processor.options.keywords import KEYWORD_OPTIONS
-from state_processor.read.read_types import read_type
+from state_processor.read.rows import read_type
 from state_processor.support.errors import InvalidRowError, NotFoundError, OptionError
 from state_processor.types.declared_types import parse_type
 from state_processor.types.state_specs import ListState, MapState, StateSpec, ValueState

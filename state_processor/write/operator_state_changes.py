@@ -23,7 +23,7 @@ from state_processor.backends.state.python_states import PythonType, is_python_s
 from state_processor.backends.write.entry_encoder import KEY, VALUE
 from state_processor.backends.write.operator_writer import encode_columns
 from state_processor.backends.write.tombstones import ChangeCounts
-from state_processor.read.read_types import read_type
+from state_processor.read.rows import read_type
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.decode_options import DecodeOptions

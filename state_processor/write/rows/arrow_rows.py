@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from state_processor.options.user_tables import as_table, columns_of_dictionaries, open_stream, with_plain_columns
-from state_processor.read.read_types import with_metadata_of
+from state_processor.read.rows import with_metadata_of
 from state_processor.support.errors import InvalidRowError, OptionError
 from state_processor.support.late import pc
 from state_processor.write.rows.row_columns import later_message, named_later

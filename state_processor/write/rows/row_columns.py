@@ -21,7 +21,7 @@ from state_processor.backends.formats.row_shapes import FIRES_AT, LAST_ACCESS, L
 from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
 from state_processor.backends.state.python_states import is_python_state, shown_name
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, TIMESTAMP, VALUE
-from state_processor.read.read_types import ReadType, read_type
+from state_processor.read.rows import ReadType, read_type
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer

@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 import state_processor as sp
-from state_processor.read.read_types import METADATA, read_type
+from state_processor.read.rows import METADATA, read_type
 from state_processor.support.errors import CorruptSnapshotError, InvalidRowError, NotFoundError
 from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
 

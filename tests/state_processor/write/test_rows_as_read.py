@@ -13,7 +13,7 @@ import state_processor as sp
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
 from state_processor.backends.read.stored_operator import find_operator, state_variants
-from state_processor.read.read_types import merged_description
+from state_processor.read.rows import merged_description
 from state_processor.serializers.table.python_state import PythonKeySerializer
 from tests.archives import unpacked
 
