@@ -61,7 +61,7 @@ PYTHON: Final = NAMED | {Kind.LOOKUP, Kind.BROADCAST}
 class Declaration:
     """What a field declares about its option."""
 
-    # the values that users pass: a name in the table ``VALUES`` of :mod:`state_processor.options.values`, or the ``Literal`` of
+    # the values that users pass: a name in the table ``VALUES`` of :mod:`state_processor.options.option`, or the ``Literal`` of
     # the choices
     values: Any
     doc: str  # the sentence for documentation and help

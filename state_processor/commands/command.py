@@ -27,8 +27,7 @@ from state_processor.display.showing import NAMES, SIZES
 from state_processor.display.text_tables import json_text, render_records, render_vertical, size_text
 from state_processor.options.access import SNAPSHOT_OPTIONS
 from state_processor.options.data_sources import READ_OPTIONS
-from state_processor.options.option import Option
-from state_processor.options.values import FIELDS
+from state_processor.options.option import FIELDS, Option
 from state_processor.serializers.registry import entry_points
 from state_processor.support.doors import flag_name
 from state_processor.support.errors import OptionError, WriteError, describe

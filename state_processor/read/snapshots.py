@@ -16,8 +16,7 @@ from state_processor.backends.read.snapshot_checks import check_files
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
-from state_processor.options.option import check_given
-from state_processor.options.values import COUNT
+from state_processor.options.option import COUNT, check_given
 from state_processor.support.doors import spelled
 from state_processor.support.errors import StateProcessorError
 

@@ -25,8 +25,8 @@ from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, Keyed
 from state_processor.backends.write.staging import Staging, exit_on_sigterm
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.keywords import SCRATCH
+from state_processor.options.option import BOOLEAN, COUNT
 from state_processor.options.user_serializers import TaskSerializers, import_serializers
-from state_processor.options.values import BOOLEAN, COUNT
 from state_processor.support.doors import Door, code_or_text, entered, spelled
 from state_processor.support.errors import MissingFileError, NotFoundError, OptionError, StateMigrationError
 from state_processor.types.identifier import OperatorIdentifier

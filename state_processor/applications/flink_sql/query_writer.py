@@ -12,7 +12,7 @@ from state_processor.applications.flink_sql.plan import CompiledPlan, read_plan
 from state_processor.applications.flink_sql.query_migration import OPTIONS, MigratedState, QueryMigration, migrated_entries
 from state_processor.applications.flink_sql.query_rows import QueryRows
 from state_processor.applications.flink_sql.query_states import NewState, check_inputs, joined, new_states, uses_rows_again
-from state_processor.options.values import PLAN
+from state_processor.options.option import PLAN
 from state_processor.read.scans import StateRequest
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.support.errors import OptionError
