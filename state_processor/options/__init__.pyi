@@ -22,12 +22,12 @@ from state_processor.options.keywords import (
     takes_options as takes_options,
 )
 from state_processor.options.option import (
+    COUNT as COUNT,
     check_given as check_given,
     values_of as values_of,
 )
 from state_processor.options.data_sources import READ_OPTIONS as READ_OPTIONS
 from state_processor.options.user_tables import check_values as check_values
-from state_processor.options.option import COUNT as COUNT
 from state_processor.support.doors import (
     checked_choice as checked_choice,
     choice_of as choice_of,

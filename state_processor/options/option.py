@@ -1,8 +1,11 @@
 """Options that dataclasses declare, with the values that users may pass, and the refusal of options without effect.
 
+A kind of values has one check for keyword arguments and text, and the text of each value.
+
 An option declares the kinds of reads that it acts on (``on``), the kinds whose rows are as it asks anyway (``holds_on``), and the
 options that it needs (``needs``). Signatures and flags follow the declaration. One call may read several kinds, so
-:func:`check_effects` refuses every other use, whichever way the option was given."""
+:func:`check_effects` refuses every other use, whichever way the option was given.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import KeyedStateOptions, LookupOptions, OperatorStateOptions, SnapshotOptions, TimerOptions
 from state_processor.options.keywords import takes_options
 from state_processor.options.option import check_given
-from state_processor.read.rows import Rows, rows_of
+from state_processor.read.rows import OperatorTypes, Rows, rows_of
 from state_processor.read.scans import ArrowSchema, StateRequest, StateScan
 from state_processor.support.doors import current_door, read_with
 from state_processor.support.errors import NotFoundError
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from state_processor.backends.metadata.snapshot import Snapshot
     from state_processor.backends.metadata.snapshot_metadata import OperatorState
     from state_processor.read.key_contents import KeyContents
-    from state_processor.read.rows import OperatorTypes
     from state_processor.read.sizes import SizesBy
     from state_processor.serializers.base import SchemaCompatibility, TypeSerializer
 
@@ -306,7 +305,6 @@ class SnapshotReader(ABC, Generic[RowsT, TableT, SchemaT]):
             If a state can't be read, or savepoints do not contain its type: states of PyFlink.
         """
         from state_processor.backends.read.stored_operator import StoredOperator
-        from state_processor.read.rows import OperatorTypes
 
         return OperatorTypes.of(StoredOperator(self._snapshot, self._operator(uid)))
 
