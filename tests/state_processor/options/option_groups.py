@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from state_processor.backends.state.column_types import Undescribed
     from state_processor.serializers.base import TypeSerializer
     from state_processor.serializers.decode_options import Nanos
-    from state_processor.types.declared_types import DeclaredTypes
-    from state_processor.types.declared_types import PythonTypeArgument
+    from state_processor.types.declared_types import DeclaredTypes, PythonTypeArgument
 
     Keys: TypeAlias = Sequence[Any] | pa.Table | DataFrame
 '''
