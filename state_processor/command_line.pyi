@@ -1,5 +1,8 @@
 """The names of :mod:`state_processor.command_line`, and the module of each."""
 
+from state_processor.backends.read.option import (
+    DIFFERENCES as DIFFERENCES,
+)
 from state_processor.commands.command import (
     ANY_OPERATOR as ANY_OPERATOR,
     Argument as Argument,
@@ -8,6 +11,7 @@ from state_processor.commands.command import (
     OPERATOR as OPERATOR,
     PRINTING as PRINTING,
     SNAPSHOT as SNAPSHOT,
+    UID as UID,
     UNBOUNDED as UNBOUNDED,
     UnclosedFile as UnclosedFile,
     VERTICAL as VERTICAL,
@@ -24,6 +28,7 @@ from state_processor.commands.command import (
     one_of as one_of,
     pairs as pairs,
     positive as positive,
+    print_batches as print_batches,
     print_json as print_json,
     print_table as print_table,
     repeated as repeated,
@@ -34,10 +39,18 @@ from state_processor.commands.command import (
     with_sizes as with_sizes,
     write_text as write_text,
 )
-from state_processor.commands.listing import SEARCHED as SEARCHED
+from state_processor.commands.listing import (
+    SEARCHED as SEARCHED,
+)
+from state_processor.commands.rewriting import (
+    rewriting as rewriting,
+)
 from state_processor.commands.row_files import (
     FORMATS as FORMATS,
     write_rows as write_rows,
+)
+from state_processor.commands.showing import (
+    DISPLAY as DISPLAY,
 )
 from state_processor.commands.terminal import (
     complain as complain,
@@ -52,13 +65,15 @@ from state_processor.display.histograms import (
     show_dates as show_dates,
     unit_of as unit_of,
 )
+from state_processor.display.progress import (
+    progress as progress,
+)
 from state_processor.display.showing import (
     NAMES as NAMES,
     filled as filled,
     html_table as html_table,
     with_operator as with_operator,
 )
-from state_processor.display.progress import progress as progress
 from state_processor.display.text_tables import (
     count_text as count_text,
     json_text as json_text,
@@ -67,4 +82,9 @@ from state_processor.display.text_tables import (
     size_text as size_text,
     text_of as text_of,
 )
-from state_processor.types.answers import Answer as Answer
+from state_processor.options.access import (
+    flag_words as flag_words,
+)
+from state_processor.types.answers import (
+    Answer as Answer,
+)

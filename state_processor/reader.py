@@ -28,7 +28,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.spark.data_source_registration import format_of_read, register_for_reader
 from state_processor.spark.datasource import FlinkSavepointDataSource
 from state_processor.spark.engine import SparkEngine
-from state_processor.spark.planned_read import can_plan, planned_read
+from state_processor.spark.planned_read import can_plan, rows_of_parts
 from state_processor.spark.plots import SnapshotPlots
 from state_processor.spark.schemas import (
     arrow_schema_of,
@@ -135,7 +135,7 @@ class SavepointReader(SnapshotReader[DataFrame, DataFrame, Schema], SnapshotPlot
         splits, snapshots = splits_of(reader.reader, source), [scan.stored.snapshot]
         reads_all_keys = source.read.keys is None and takes_keys(scan.reader)
         label = f"{source.label}, all keys (keys= reads fewer)" if reads_all_keys else source.label
-        return planned_read(self._spark, reader, snapshots, splits, schema, serializers, label, source.split_size)
+        return rows_of_parts(self._spark, reader, snapshots, splits, schema, serializers, label, source.split_size)
 
     def _load(self, scan: StateScan, schema: StructType) -> DataFrame:
         """Read by the data source: Spark plans the read."""

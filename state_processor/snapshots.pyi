@@ -25,6 +25,7 @@ from state_processor.backends.files.storage import (
 )
 from state_processor.backends.metadata.checkpoint_order import (
     CheckpointPointer as CheckpointPointer,
+    Doubt as Doubt,
     Mark as Mark,
     find_pointers as find_pointers,
     in_order as in_order,
@@ -38,9 +39,14 @@ from state_processor.backends.metadata.discovery import (
     is_checkpoint_name as is_checkpoint_name,
 )
 from state_processor.backends.metadata.handles import (
+    IncrementalRemoteKeyedStateHandle as IncrementalRemoteKeyedStateHandle,
     KeyGroupRange as KeyGroupRange,
     RelativeFileStateHandle as RelativeFileStateHandle,
     StreamStateHandle as StreamStateHandle,
+)
+from state_processor.backends.metadata.operator_id import (
+    HashedNode as HashedNode,
+    graph_hashes as graph_hashes,
 )
 from state_processor.backends.metadata.properties import (
     NATIVE as NATIVE,
@@ -65,6 +71,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
 from state_processor.backends.metadata.streams import (
     StreamInFile as StreamInFile,
     recorded_files as recorded_files,
+    stream_identity as stream_identity,
     streams_in_files as streams_in_files,
 )
 from state_processor.backends.read.catalog import (
@@ -81,6 +88,7 @@ from state_processor.backends.read.snapshot_checks import (
 from state_processor.backends.write.assembly import (
     WIDEST_VERSION as WIDEST_VERSION,
     oldest_flink_version as oldest_flink_version,
+    release_for as release_for,
 )
 from state_processor.backends.write.carried_files import (
     is_moved as is_moved,

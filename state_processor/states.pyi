@@ -1,11 +1,23 @@
 """The names of :mod:`state_processor.states`, and the module of each."""
 
+from state_processor.backends.analysis.entry_bytes import (
+    EntriesInMemory as EntriesInMemory,
+    EntryBytes as EntryBytes,
+    StateEntries as StateEntries,
+)
 from state_processor.backends.analysis.entry_sizes import (
     ENTRIES as ENTRIES,
     KeyedSizes as KeyedSizes,
     PLACES as PLACES,
     SIZE as SIZE,
     largest as largest,
+)
+from state_processor.backends.analysis.narrowing import (
+    Narrowing as Narrowing,
+)
+from state_processor.backends.analysis.store_changes import (
+    BytesRead as BytesRead,
+    FULL as FULL,
 )
 from state_processor.backends.analysis.stored_bytes import (
     Positions as Positions,
@@ -15,6 +27,9 @@ from state_processor.backends.analysis.stored_bytes import (
     positions as positions,
     stored_tables as stored_tables,
     table_origins as table_origins,
+)
+from state_processor.backends.analysis.unequal_entries import (
+    unequal_entries as unequal_entries,
 )
 from state_processor.backends.connectors.connector import (
     COMMITTABLE as COMMITTABLE,
@@ -27,6 +42,11 @@ from state_processor.backends.connectors.sink_state import (
     COMMITTER_STATE as COMMITTER_STATE,
     read_sink_state as read_sink_state,
     sink_state as sink_state,
+)
+from state_processor.backends.connectors.writers import (
+    UNKNOWN_WRITER as UNKNOWN_WRITER,
+    states_of_connectors as states_of_connectors,
+    writers_of_bytes as writers_of_bytes,
 )
 from state_processor.backends.files.ordered_threads import (
     in_order as in_order,
@@ -43,15 +63,33 @@ from state_processor.backends.formats.row_shapes import (
     LAST_ACCESS as LAST_ACCESS,
     LIST_INDEX as LIST_INDEX,
 )
+from state_processor.backends.formats.source import (
+    KeyedStateSource as KeyedStateSource,
+)
 from state_processor.backends.formats.sst.erased_table import (
     ErasedKeys as ErasedKeys,
+)
+from state_processor.backends.read.field_names import (
+    with_names_of_plan as with_names_of_plan,
 )
 from state_processor.backends.read.key_rows import (
     RecentResults as RecentResults,
 )
 from state_processor.backends.read.keyed_reader import (
     DOMAIN as DOMAIN,
+    KeyedStateReader as KeyedStateReader,
     SERVICE as SERVICE,
+    plan_read as plan_read,
+)
+from state_processor.backends.read.keyed_splits import (
+    KeyedHandle as KeyedHandle,
+    SPLIT_BYTES as SPLIT_BYTES,
+    cut_at_bounds as cut_at_bounds,
+    handles_with as handles_with,
+    is_asynchronous as is_asynchronous,
+    key_group_chunks as key_group_chunks,
+    keyed_handles as keyed_handles,
+    managed_handles as managed_handles,
 )
 from state_processor.backends.read.operator_state import (
     OperatorStateReader as OperatorStateReader,
@@ -67,6 +105,7 @@ from state_processor.backends.read.schema_text import (
     comments_of as comments_of,
     schema_text as schema_text,
     spark_ddl as spark_ddl,
+    with_note as with_note,
 )
 from state_processor.backends.read.state_access import (
     KEYED_KIND as KEYED_KIND,
@@ -85,26 +124,42 @@ from state_processor.backends.read.stored_operator import (
 )
 from state_processor.backends.state.descriptions import (
     BROADCAST as BROADCAST,
+    BroadcastDescription as BroadcastDescription,
+    EVENT_TIMER as EVENT_TIMER,
     KeyedDescription as KeyedDescription,
     LIST as LIST,
     MAP as MAP,
+    OPERATOR_KINDS as OPERATOR_KINDS,
     OPERATOR_LIST as OPERATOR_LIST,
     OperatorDescription as OperatorDescription,
+    PROCESSING_TIMER as PROCESSING_TIMER,
     StateDescription as StateDescription,
     TIMERS as TIMERS,
     UNION_LIST as UNION_LIST,
+    UnreadState as UnreadState,
+    VALUE as VALUE,
 )
 from state_processor.backends.state.key_groups import (
+    default_max_parallelism as default_max_parallelism,
     range_of_subtask as range_of_subtask,
 )
 from state_processor.backends.state.python_states import (
+    check_known as check_known,
     is_python_state as is_python_state,
     shown_name as shown_name,
+    stored_name as stored_name,
+)
+from state_processor.backends.write.entry_encoder import (
+    NAMESPACES as NAMESPACES,
 )
 from state_processor.read.key_contents import (
     KeyLookUp as KeyLookUp,
 )
+from state_processor.read.projection import (
+    Projection as Projection,
+)
 from state_processor.read.rows import (
+    Rows as Rows,
     with_read_types as with_read_types,
 )
 from state_processor.read.scans import (
@@ -122,12 +177,12 @@ from state_processor.read.sizes import (
 from state_processor.serializers.decode_options import (
     Nanos as Nanos,
 )
+from state_processor.serializers.kernel.decode.loop import (
+    compile_reading as compile_reading,
+)
 from state_processor.serializers.text_grammar import (
     json_text_of as json_text_of,
     parse_json as parse_json,
-)
-from state_processor.serializers.kernel.decode.loop import (
-    compile_reading as compile_reading,
 )
 from state_processor.serializers.traversal import (
     join as join,

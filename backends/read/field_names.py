@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from state_processor.backends.metadata.queries import operator_of_query
 from state_processor.backends.metadata.snapshot import Snapshot, some_of
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.state.column_types import DeclaredNames
+from state_processor.backends.state.column_types import DeclaredNames, with_names
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.rows import RowSerializer, TupleSerializer
@@ -18,6 +18,7 @@ from state_processor.support.doors import spelled
 from state_processor.support.errors import OptionError
 
 _KEY: Final = "key"
+_State = TypeVar("_State", bound=StateDescription)
 
 
 def state_names(
@@ -44,6 +45,12 @@ def state_names(
         from_plan = {} if planned is None else planned.names(state)
         names_of_states[state.name] = {**from_plan, **from_user}
     return tuple((name, names) for name, names in names_of_states.items() if names)
+
+
+def with_names_of_plan(snapshot: Snapshot, operator: OperatorState, states: Sequence[_State]) -> dict[str, _State]:
+    """Return states by name; their rows have the names of the plan that the snapshot was opened with."""
+    names = {} if snapshot.query_plan is None else dict(state_names(snapshot, operator, states, {}))
+    return {state.name: with_names(state, names.get(state.name, {})) for state in states}
 
 
 def names_from_user(names_by_path: Mapping[str, Sequence[str]], state: StateDescription) -> DeclaredNames:

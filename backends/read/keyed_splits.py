@@ -17,6 +17,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.read.stored_operator import operator_label, subtask_label
 from state_processor.backends.state.key_groups import prefix_size
+from state_processor.backends.state.state_headers import KEY_VALUE_V2
 from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
 
 if TYPE_CHECKING:
@@ -64,6 +65,12 @@ def managed_handles(operator: OperatorState) -> Iterator[KeyedHandle]:
     for subtask in operator.subtasks:
         if subtask.managed_keyed is not None:
             yield _handle(operator, subtask, subtask.managed_keyed)
+
+
+def is_asynchronous(snapshot: Snapshot, operator: OperatorState) -> bool:
+    """Return whether the first file of an operator registers its states for the asynchronous API. Only files of ForSt show it."""
+    handle = next(managed_handles(operator), None)
+    return handle is not None and any(meta.backend_type == KEY_VALUE_V2 for meta in handle.open(snapshot).header.states)
 
 
 def keyed_handles(operator: OperatorState, snapshot: Snapshot) -> Iterator[KeyedHandle]:

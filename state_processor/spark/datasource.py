@@ -62,12 +62,15 @@ class SnapshotDataSource(DataSource):
         """
         texts = self.options if schema is None else with_options_of_table(self.options, schema)
         options = SourceOptions.parse(texts, source, self.allowed)
-        options = replace(options, access=self._access(options.access, options.path))
-        serializers = self.code.with_modules(options.access.serializers)
-        serializers.enter()
-        return options, serializers
+        return replace(options, access=self.access_to(options.access, options.path)), self.entered(options.access)
 
-    def _access(self, access: SnapshotAccess, *paths: str | None) -> SnapshotAccess:
+    def entered(self, access: SnapshotAccess) -> TaskSerializers:
+        """Return the serializers of users for a read, which this process knows from here on."""
+        serializers = self.code.with_modules(access.serializers)
+        serializers.enter()
+        return serializers
+
+    def access_to(self, access: SnapshotAccess, *paths: str | None) -> SnapshotAccess:
         """Return options of access with the settings of remote storage that code passes, or Spark has, unless they have own."""
         if self.storage_options and not access.storage_options:
             return replace(access, storage_options=self.storage_options)
@@ -111,7 +114,7 @@ class FlinkSavepointDataSource(SnapshotDataSource):
         from state_processor.spark.sink import SavepointSink
 
         options = SinkOptions.parse(self.options, self.allowed)
-        options = replace(options, access=self._access(options.access, options.path, options.base))
+        options = replace(options, access=self.access_to(options.access, options.path, options.base))
         return SavepointSink(options, schema, overwrite)
 
     @asked_by_spark()

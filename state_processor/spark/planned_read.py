@@ -61,7 +61,7 @@ def can_plan(spark: SparkSession) -> bool:
     return hasattr(spark, "_jsparkSession")
 
 
-def planned_read(
+def rows_of_parts(
     spark: SparkSession,
     reader: PartReader,
     snapshots: Sequence[Snapshot],

@@ -1,5 +1,8 @@
 """The names of :mod:`state_processor.support`, and the module of each."""
 
+from state_processor.support.errors import (
+    is_foreign as is_foreign,
+)
 from state_processor.support.late import (
     pc as pc,
     require as require,

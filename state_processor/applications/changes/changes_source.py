@@ -26,18 +26,20 @@ from pyspark.sql.types import StructType
 from state_processor.applications.changes.checkpoint_changes import ChangedState, Step, StepReader, stream_schema
 from state_processor.applications.changes.checkpoint_series import Checkpoint, CheckpointSeries
 from state_processor.applications.changes.row_shape import difference, row_shape
-from state_processor.backends.read.schema_text import schema_text
-from state_processor.options.data_sources import CHANGES_FORMAT, EARLIEST, LATEST, SNAPSHOT, ChangesOptions
-from state_processor.options.keywords import READING_CHANGES, documents
-from state_processor.options.user_serializers import TaskSerializers
-from state_processor.read.projection import Projection
-from state_processor.spark.datasource import SnapshotDataSource
-from state_processor.spark.planned_read import grouped
-from state_processor.spark.schemas import arrow_schema_of, spark_schema
-from state_processor.spark.task_errors import asked_by_spark
-from state_processor.spark.versions import LIMITS_BATCHES
-from state_processor.support.errors import MissingFileError, NotFoundError, OptionError
-from state_processor.support.locks import cached_property
+from state_processor.errors import MissingFileError, NotFoundError, OptionError
+from state_processor.options import (
+    CHANGES_FORMAT,
+    EARLIEST,
+    LATEST,
+    READING_CHANGES,
+    SNAPSHOT,
+    ChangesOptions,
+    TaskSerializers,
+    documents,
+)
+from state_processor.spark import LIMITS_BATCHES, SnapshotDataSource, arrow_schema_of, asked_by_spark, grouped, spark_schema
+from state_processor.states import Projection, schema_text
+from state_processor.support import cached_property
 
 if LIMITS_BATCHES:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
@@ -77,10 +79,7 @@ class FlinkSavepointChangesDataSource(SnapshotDataSource):
 
     def _stream_options(self) -> tuple[ChangesOptions, TaskSerializers]:
         options = ChangesOptions.parse(self.options, self.allowed)
-        options = replace(options, access=self._access(options.access, options.path))
-        serializers = self.code.with_modules(options.access.serializers)
-        serializers.enter()
-        return options, serializers
+        return replace(options, access=self.access_to(options.access, options.path)), self.entered(options.access)
 
     @asked_by_spark()
     def schema(self) -> StructType:

@@ -16,20 +16,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from state_processor import OperatorIdentifier
 from state_processor.applications.changes.checkpoint_series import Checkpoint
 from state_processor.applications.changes.comparison import AFTER, BEFORE, CHANGE
 from state_processor.applications.changes.state_difference import open_changes
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.state_access import StateReader
-from state_processor.backends.read.stored_operator import StoredOperator, surveys
-from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.state.python_states import shown_name
-from state_processor.support.doors import spelled
-from state_processor.support.errors import MissingFileError, NotASnapshotError, NotFoundError, UnsupportedFormatError
-from state_processor.support.locks import cached_property
-from state_processor.types.identifier import OperatorIdentifier
+from state_processor.errors import MissingFileError, NotASnapshotError, NotFoundError, UnsupportedFormatError
+from state_processor.options import ReadOptions, spelled
+from state_processor.snapshots import OperatorState, Snapshot
+from state_processor.states import StateDescription, StateReader, StoredOperator, shown_name, surveys
+from state_processor.support import cached_property
 
 States = dict[str, list[StateDescription]]
 

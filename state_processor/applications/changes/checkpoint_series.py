@@ -10,15 +10,22 @@ from logging import getLogger
 from os import PathLike
 from typing import Any, Final
 
-from state_processor.backends.files.location import Location
-from state_processor.backends.metadata.checkpoint_order import Doubt, Mark, in_order
-from state_processor.backends.metadata.discovery import DEPTH, JOB_DIGITS, SnapshotInfo, find_snapshots
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import stored_digest
-from state_processor.backends.metadata.streams import recorded_files
-from state_processor.backends.read.snapshot_checks import check_files
-from state_processor.options.access import SnapshotAccess
-from state_processor.support.errors import MissingFileError, NotFoundError, StateProcessorError, UnsupportedFormatError
+from state_processor import SnapshotInfo
+from state_processor.errors import MissingFileError, NotFoundError, StateProcessorError, UnsupportedFormatError
+from state_processor.options import SnapshotAccess
+from state_processor.snapshots import (
+    DEPTH,
+    JOB_DIGITS,
+    Doubt,
+    Location,
+    Mark,
+    Snapshot,
+    check_files,
+    find_snapshots,
+    in_order,
+    recorded_files,
+    stored_digest,
+)
 
 _LOG: Final = getLogger("state_processor")
 _ATTEMPTS: Final = 5

@@ -9,12 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from state_processor import arrow
-from state_processor.applications.changes.comparison import FULL
-from state_processor.backends.read.option import DIFFERENCES
-from state_processor.commands.command import (
+from state_processor import OperatorIdentifier, arrow
+from state_processor.command_line import (
     ANY_OPERATOR,
+    DIFFERENCES,
+    DISPLAY,
     PRINTING,
+    Answer,
     argument,
     command,
     flag_values,
@@ -24,18 +25,15 @@ from state_processor.commands.command import (
     print_batches,
     print_json,
     print_table,
+    say,
+    size_text,
     switch,
+    with_operator,
     with_sizes,
 )
-from state_processor.commands.showing import DISPLAY
-from state_processor.commands.terminal import say
-from state_processor.display.showing import with_operator
-from state_processor.display.text_tables import size_text
-from state_processor.options.groups import CountSnapshotOptions, DiffSnapshotOptions
-from state_processor.options.option import check_given
-from state_processor.support.errors import OptionError
-from state_processor.types.answers import Answer
-from state_processor.types.identifier import OperatorIdentifier
+from state_processor.errors import OptionError
+from state_processor.options import CountSnapshotOptions, DiffSnapshotOptions, check_given
+from state_processor.states import FULL
 
 
 @command(

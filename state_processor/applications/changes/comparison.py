@@ -1,15 +1,14 @@
-"""What all comparisons have: columns and kinds of changes, and the bytes that a comparison reads and could have read."""
+"""What all comparisons have: columns and kinds of changes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Final
 
 import pyarrow as pa
 
-from state_processor.backends.read.state_access import StateReader
-from state_processor.support.errors import UnsupportedFormatError
-from state_processor.support.locks import process_lock
+from state_processor.errors import UnsupportedFormatError
+from state_processor.states import StateReader
 
 CHANGE: Final = "change"
 BEFORE: Final = "before"
@@ -18,10 +17,6 @@ AFTER: Final = "after"
 INSERT: Final = "insert"
 DELETE: Final = "delete"
 UPDATE: Final = "update"
-
-INCREMENTAL: Final = "incremental"
-FULL: Final = "full"
-MIXED: Final = "mixed"
 
 
 def check_columns(state: str, readers: tuple[StateReader | None, StateReader | None], of_any_type: Collection[str]) -> None:
@@ -46,44 +41,3 @@ def _types_of_others(schema: pa.Schema, names: Collection[str]) -> list[tuple[st
 
 def _columns(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
-
-
-class BytesRead:
-    """Counts the bytes that a comparison of a state reads.
-
-    ``read``: bytes that were read so far.
-    """
-
-    def __init__(self) -> None:
-        self.read = 0
-        self._lock = process_lock()
-        self._files: dict[tuple[str, str], int] = {}
-        self._full = 0
-
-    @property
-    def stored(self) -> int:
-        """Bytes that both snapshots have of the state, in the parts that were compared."""
-        return sum(self._files.values()) + self._full
-
-    @property
-    def method(self) -> str:
-        """``incremental`` if common tables were skipped, ``full``, or ``mixed``: both, in different subtasks."""
-        if not self._files:
-            return FULL
-        return MIXED if self._full else INCREMENTAL
-
-    def add(self, size: int) -> None:
-        """Count bytes that were read."""
-        with self._lock:
-            self.read += size
-
-    def add_files(self, store: str, files: Iterable[tuple[str, int]]) -> None:
-        """Count the tables of a store, by name and size; once, even if several parts of them are compared."""
-        with self._lock:
-            self._files.update({(store, name): size for name, size in files})
-
-    def add_full(self, size: int) -> None:
-        """Count bytes that are read in full."""
-        with self._lock:
-            self.read += size
-            self._full += size

@@ -12,30 +12,38 @@ from typing import Any, Final, TypeAlias, Unpack
 
 import pyarrow as pa
 
-from state_processor.applications.changes.comparison import AFTER, BEFORE, CHANGE, DELETE, FULL, INSERT, UPDATE, BytesRead
+from state_processor import OperatorIdentifier
+from state_processor.applications.changes.comparison import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE
 from state_processor.applications.changes.state_difference import DifferenceReader, NoComparison, OperatorPair
-from state_processor.backends.files.ordered_threads import read_all
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read import catalog
-from state_processor.backends.read.field_names import state_names
-from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.schema_text import with_note
-from state_processor.backends.read.stored_operator import StoredOperator, surveys
-from state_processor.backends.state.column_types import with_names
-from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.state.python_states import check_known, shown_name, stored_name
-from state_processor.display.progress import progress
-from state_processor.display.text_tables import json_text
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.data_sources import READ_OPTIONS
-from state_processor.options.groups import CountSnapshotOptions, DiffOptions, DiffSnapshotOptions
-from state_processor.options.keywords import check_arguments, takes_options
-from state_processor.options.option import values_of
-from state_processor.read.rows import Rows
-from state_processor.read.sizes import SizeReport
-from state_processor.support.errors import NotFoundError, OptionError, UnsupportedFormatError
-from state_processor.types.identifier import OperatorIdentifier
+from state_processor.command_line import json_text, progress
+from state_processor.errors import NotFoundError, OptionError, UnsupportedFormatError
+from state_processor.options import (
+    READ_OPTIONS,
+    CountSnapshotOptions,
+    DiffOptions,
+    DiffSnapshotOptions,
+    ReadOptions,
+    SnapshotAccess,
+    check_arguments,
+    takes_options,
+    values_of,
+)
+from state_processor.snapshots import OperatorState, Snapshot, states
+from state_processor.states import (
+    FULL,
+    BytesRead,
+    Rows,
+    SizeReport,
+    StateDescription,
+    StoredOperator,
+    check_known,
+    read_all,
+    shown_name,
+    stored_name,
+    surveys,
+    with_names_of_plan,
+    with_note,
+)
 
 _LOG: Final = getLogger("state_processor")
 Path: TypeAlias = str | PathLike[str]
@@ -268,8 +276,8 @@ def _type(stored: StoredOperator | None, variants: list[StateDescription]) -> st
     """Return the type of a state with the names of the plan, if a snapshot has the state."""
     if stored is None or not variants:
         return None
-    names = dict(state_names(stored.snapshot, stored.operator, variants[:1], {}))
-    return str(with_names(variants[0], names.get(variants[0].name, {})).registered_serializer)
+    (named,) = with_names_of_plan(stored.snapshot, stored.operator, variants[:1]).values()
+    return str(named.registered_serializer)
 
 
 _Side: TypeAlias = tuple[Snapshot, Mapping[str, OperatorState]]
@@ -294,9 +302,9 @@ def _renamed(old: _Side, new: _Side) -> dict[str, str]:
 def _by_states(snapshot: Snapshot, operators: Mapping[str, OperatorState]) -> dict[frozenset[tuple[str, ...]], list[str]]:
     """Return operators that have state by their states; an operator with a state that can't be read is left out."""
     by_shape: dict[frozenset[tuple[str, ...]], list[str]] = {}
-    for (uid_hash, _), (states, unread) in zip(operators.items(), surveys(snapshot, operators.values()), strict=True):
-        if states and not unread:
-            shape = frozenset((name, v[0].kind, *map(str, v[0].serializers.values())) for name, v in states.items())
+    for (uid_hash, _), (variants, unread) in zip(operators.items(), surveys(snapshot, operators.values()), strict=True):
+        if variants and not unread:
+            shape = frozenset((name, v[0].kind, *map(str, v[0].serializers.values())) for name, v in variants.items())
             by_shape.setdefault(shape, []).append(uid_hash)
     return by_shape
 
@@ -338,7 +346,7 @@ def with_bytes(differences: Sequence[StateDifference], rows: Sequence[dict[str, 
 def _sizes(snapshot: Snapshot, operator: OperatorState, keyed: bool) -> dict[str, int | None]:
     """Return the bytes of an operator's states, by their names; of keyed states only if they are wanted."""
     alone = replace(snapshot, metadata=replace(snapshot.metadata, operators=(operator,)))
-    sizes = {r["state_name"]: r["size_in_bytes"] for r in catalog.states(alone).to_pylist() if r["backend"] == "operator"}
+    sizes = {r["state_name"]: r["size_in_bytes"] for r in states(alone).to_pylist() if r["backend"] == "operator"}
     if not keyed:
         return sizes
     report = SizeReport.of(alone, None, "state", None, snapshot.threads)

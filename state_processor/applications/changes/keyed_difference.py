@@ -15,122 +15,34 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.applications.changes.changelog_changes import ChangelogChanges, Sources
-from state_processor.applications.changes.comparison import (
-    AFTER,
-    BEFORE,
-    CHANGE,
-    DELETE,
-    INSERT,
-    UPDATE,
-    BytesRead,
-    check_columns,
-)
-from state_processor.applications.changes.store_changes import StoreChanges
-from state_processor.applications.changes.unequal_entries import unequal_entries
-from state_processor.backends.analysis.entry_bytes import EntriesInMemory, EntryBytes, StateEntries
-from state_processor.backends.files.location import Location
-from state_processor.backends.formats import row_layout as layouts
-from state_processor.backends.formats.changelog import ChangelogSource
-from state_processor.backends.formats.key_index import SerializedKeys
-from state_processor.backends.formats.rocksdb_store import RocksDbSource
-from state_processor.backends.formats.source import Block, FramedRun, KeyedStateSource
-from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.streams import stream_identity
-from state_processor.backends.read.keyed_reader import KeyedStateReader, plan_read
-from state_processor.backends.read.keyed_splits import (
+from state_processor.applications.changes.comparison import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE, check_columns
+from state_processor.errors import StateProcessorError
+from state_processor.options import ReadOptions
+from state_processor.snapshots import IncrementalRemoteKeyedStateHandle, KeyGroupRange, Location, Snapshot, stream_identity
+from state_processor.states import (
     SPLIT_BYTES,
+    BytesRead,
+    EntriesInMemory,
+    EntryBytes,
+    KeyedDescription,
     KeyedHandle,
+    KeyedStateReader,
+    KeyedStateSource,
+    Narrowing,
+    StateEntries,
+    StoredOperator,
     cut_at_bounds,
     handles_with,
     key_group_chunks,
     keyed_handles,
     managed_handles,
+    plan_read,
+    unequal_entries,
 )
-from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.stored_operator import StoredOperator
-from state_processor.backends.state.descriptions import KeyedDescription
-from state_processor.support.errors import StateProcessorError
-from state_processor.support.late import pc
-from state_processor.support.locks import cached_property
+from state_processor.support import cached_property, pc
 
-
-class Narrowing:
-    """Restricts the entries of both snapshots, part by part. Open tables stay open for the following parts.
-
-    ``name``: the state. ``tally``: counts the bytes that are read. ``full``: true to compare all entries, also in files that both
-    snapshots have.
-    """
-
-    def __init__(self, name: str, tally: BytesRead, full: bool) -> None:
-        self._name = name
-        self._tally = tally
-        self._full = full
-        self._changes: dict[tuple[RocksDbSource, RocksDbSource], StoreChanges] = {}
-        self._logged: dict[Sources, ChangelogChanges | None] = {}
-
-    def narrowed(self, old: StateEntries, new: StateEntries) -> tuple[StateEntries, StateEntries]:
-        """Return the entries of both sides that may differ.
-
-        All entries are returned with ``full``, if a side is not a store of RocksDB or ForSt, or if the keys of the key groups
-        have different bounds in the stores.
-
-        ``old`` and ``new``: the entries of both sides, with the same types and key groups.
-        """
-        sources = old.source, new.source
-        if not self._full and any(isinstance(source, ChangelogSource) for source in sources):
-            return self._narrowed_by_log(old, new, sources)
-        if self._full or not all(isinstance(source, RocksDbSource) for source in sources):
-            self.count_full(old, new)
-            return old, new
-        old_source, new_source = (source for source in sources if isinstance(source, RocksDbSource))
-        bounds = old_source.key_bounds(old.key_groups)
-        if bounds is None or bounds != new_source.key_bounds(new.key_groups):
-            self.count_full(old, new)
-            return old, new
-        if (old_source, new_source) not in self._changes:
-            self._changes[old_source, new_source] = StoreChanges(
-                old_source.store, new_source.store, self._name, old_source.prefix, self._tally
-            )
-        olds, news = self._changes[old_source, new_source].blocks(*bounds)
-        return replace(old, source=_Narrowed(old_source, olds)), replace(new, source=_Narrowed(new_source, news))
-
-    def _narrowed_by_log(self, old: StateEntries, new: StateEntries, sources: Sources) -> tuple[StateEntries, StateEntries]:
-        if sources not in self._logged:
-            self._logged[sources] = ChangelogChanges.of(sources, old.state, self._tally)
-        changes = self._logged[sources]
-        changed_sources = None if changes is None or old.key_groups != new.key_groups else changes.sources(old.key_groups)
-        if changed_sources is None:
-            self.count_full(old, new)
-            return old, new
-        return replace(old, source=changed_sources[0]), replace(new, source=changed_sources[1])
-
-    def count_full(self, *sides: StateEntries) -> None:
-        """Count entries that are compared in full."""
-        self._tally.add_full(sum(side.size for side in sides))
-
-
-class _Narrowed(KeyedStateSource):
-    """Some entries of one state of a store. They can be read once."""
-
-    def __init__(self, source: RocksDbSource, blocks: Iterator[Block]) -> None:
-        super().__init__(source.header, source.context)
-        self._source = source
-        self._blocks = blocks
-
-    @property
-    def backend(self) -> str:
-        """Name of the backend."""
-        return self._source.backend
-
-    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[FramedRun]:
-        yield FramedRun(state, f"{self.context}, state {state.name!r}, {self._source.store.description}", self._blocks).of_keys(
-            keys
-        )
-
-
-_VALUES: Final = (layouts.VALUE, layouts.MAP_VALUE)
+_VALUE: Final = "value"
+_VALUES: Final = (_VALUE, "map_value")
 _CHUNK_BYTES: Final = 64 << 20
 _KEY_PRINT: Final = 16
 
@@ -145,7 +57,7 @@ class DifferenceSplit:
     key belongs to different key groups in the two snapshots.
     """
 
-    key_groups: h.KeyGroupRange
+    key_groups: KeyGroupRange
     old: tuple[KeyedHandle, ...]
     new: tuple[KeyedHandle, ...]
     size: int
@@ -200,7 +112,7 @@ class KeyedDifference:
         options = replace(options, flatten=_is_map(old, new), metadata=False, keys=None)
         self._readers = (old.reader(options), new.reader(options))
         self._same_types = len(_types(old) | _types(new)) == 1
-        self.has_same_keys = len(_types(old, layouts.VALUE) | _types(new, layouts.VALUE)) <= 1
+        self.has_same_keys = len(_types(old, _VALUE) | _types(new, _VALUE)) <= 1
         self._has_ttl = any(v.has_ttl for side in (old, new) for v in side.variants)
         self._full = full
         check_columns(name, self._readers, _VALUES)
@@ -225,14 +137,14 @@ class KeyedDifference:
         counts = {s.max_parallelism for s, handles in ((self._old, old), (self._new, new)) if handles}
         if len(counts) > 1:
             size = sum(x.handle.state_size for x in (*old, *new))
-            return [DifferenceSplit(h.KeyGroupRange(0, max(counts) - 1), old, new, size, whole=True)]
+            return [DifferenceSplit(KeyGroupRange(0, max(counts) - 1), old, new, size, whole=True)]
         if not counts:
             return []
         (key_groups,) = counts
         size = self._bytes_to_read(old, new)
         parts = max(1, min(key_groups, round(size / split_bytes)))
         bounds = np.linspace(0, key_groups, parts + 1).astype(int).tolist()
-        ranges = [h.KeyGroupRange(a, b - 1) for a, b in pairwise(bounds)]
+        ranges = [KeyGroupRange(a, b - 1) for a, b in pairwise(bounds)]
         return [DifferenceSplit(r, handles_with(old, r), handles_with(new, r), size * len(r) // key_groups) for r in ranges]
 
     def _bytes_to_read(self, *sides: Sequence[KeyedHandle]) -> int:
@@ -280,7 +192,7 @@ class KeyedDifference:
             yield from self._differences(old, new)
 
     def _beside(
-        self, sources: tuple[_Sources, _Sources], key_groups: h.KeyGroupRange, whole: bool
+        self, sources: tuple[_Sources, _Sources], key_groups: KeyGroupRange, whole: bool
     ) -> Iterator[tuple[list[StateEntries], list[StateEntries]]]:
         """Yield the entries of both snapshots, split at the starts and ends of handles."""
         bounds = [] if whole else [x.key_groups for handles in sources for x in handles]
@@ -288,7 +200,7 @@ class KeyedDifference:
             old, new = (list(self._entries(*of_side, part)) for of_side in zip((self._old, self._new), sources, strict=True))
             yield old, new
 
-    def _entries(self, side: Side, sources: _Sources, part: h.KeyGroupRange) -> Iterator[StateEntries]:
+    def _entries(self, side: Side, sources: _Sources, part: KeyGroupRange) -> Iterator[StateEntries]:
         for handle, source in sources.items():
             key_groups = handle.key_groups.intersect(part)
             state = source.describe(self._name)
@@ -296,7 +208,7 @@ class KeyedDifference:
                 yield StateEntries(source, state, handle.subtask, key_groups, side.max_parallelism, handle.size_of(key_groups))
 
     def _opened(
-        self, split: DifferenceSplit, key_groups: h.KeyGroupRange, before: tuple[_Sources, _Sources]
+        self, split: DifferenceSplit, key_groups: KeyGroupRange, before: tuple[_Sources, _Sources]
     ) -> tuple[_Sources, _Sources]:
         """Return the sources of some key groups; open sources stay open."""
 
@@ -353,7 +265,7 @@ class KeyedDifference:
         """Decode entries. Entries that are passed together share a decoder."""
         reader = self._readers[side]
         assert reader is not None
-        groups = h.KeyGroupRange(0, (self._old, self._new)[side].max_parallelism - 1)
+        groups = KeyGroupRange(0, (self._old, self._new)[side].max_parallelism - 1)
         batches = (b for p in parts for b in reader.read_source(EntriesInMemory(p), groups, None, p.origin.subtask))
         return pa.Table.from_batches(batches, reader.schema)
 
@@ -382,7 +294,7 @@ def _joined(parts: Iterable[EntryBytes]) -> Iterator[EntryBytes]:
 
 def _files(keyed: KeyedHandle, snapshot: Snapshot) -> Iterator[tuple[Hashable, int]]:
     """Yield the files of a store: identity and size."""
-    if isinstance(keyed.handle, h.IncrementalRemoteKeyedStateHandle):
+    if isinstance(keyed.handle, IncrementalRemoteKeyedStateHandle):
         yield from ((stream_identity(f.stream, snapshot.directory), f.stream.state_size) for f in keyed.handle.files)
 
 

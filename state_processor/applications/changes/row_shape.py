@@ -14,15 +14,18 @@ from types import CodeType
 from typing import Any, Final
 
 import state_processor
-from state_processor.backends.read.option import option_values
-from state_processor.backends.read.read_options import ReadOptions
-from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
-from state_processor.options.data_sources import READ_OPTIONS
-from state_processor.options.option import Option
-from state_processor.options.user_serializers import import_serializers
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.registry import ENTRY_POINT_GROUP, entry_points, user_registrations
-from state_processor.support.doors import spelled
+from state_processor.options import (
+    READ_OPTIONS,
+    SNAPSHOT_OPTIONS,
+    Option,
+    ReadOptions,
+    SnapshotAccess,
+    import_serializers,
+    option_values,
+    spelled,
+)
+from state_processor.serializers import TypeSerializer
+from state_processor.types import ENTRY_POINT_GROUP, entry_points, user_registrations
 
 RowShape = Mapping[str, str]
 """The values that shape rows, by name."""

@@ -7,15 +7,10 @@ from typing import Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
+from state_processor import OperatorIdentifier
 from state_processor.applications.changes.differences import DifferencesReader, open_differences
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import DiffSnapshotOptions
-from state_processor.options.keywords import takes_options
-from state_processor.options.user_serializers import TaskSerializers
-from state_processor.spark.planned_read import planned_read
-from state_processor.spark.schemas import spark_schema
-from state_processor.spark.sessions import with_settings_of_spark
-from state_processor.types.identifier import OperatorIdentifier
+from state_processor.options import DiffSnapshotOptions, SnapshotAccess, TaskSerializers, takes_options
+from state_processor.spark import rows_of_parts, spark_schema, with_settings_of_spark
 
 
 @takes_options
@@ -77,4 +72,4 @@ def diff(
     label = f"differences of {'all operators' if uid is None else uid}{'' if state is None else f'.{state}'}"
     sides = [side for difference in differences for side in (difference.old, difference.new) if side is not None]
     snapshots = list({side.snapshot.directory: side.snapshot for side in sides}.values())
-    return planned_read(spark, reader, snapshots, reader.parts(), spark_schema(reader.schema), serializers, label)
+    return rows_of_parts(spark, reader, snapshots, reader.parts(), spark_schema(reader.schema), serializers, label)

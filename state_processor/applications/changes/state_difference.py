@@ -16,20 +16,24 @@ from state_processor.applications.changes.comparison import (
     DELETE,
     INSERT,
     UPDATE,
-    BytesRead,
     check_columns,
 )
 from state_processor.applications.changes.keyed_difference import KeyedDifference, Side
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.read.keyed_reader import plan_read
-from state_processor.backends.read.operator_state import OperatorStateReader
-from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.state_access import StateReader
-from state_processor.backends.read.stored_operator import StoredOperator
-from state_processor.backends.state.descriptions import KeyedDescription, StateDescription, UnreadState
-from state_processor.backends.state.python_states import shown_name
-from state_processor.support.errors import NotFoundError, UnsupportedFormatError
-from state_processor.support.locks import cached_property
+from state_processor.errors import NotFoundError, UnsupportedFormatError
+from state_processor.options import ReadOptions
+from state_processor.snapshots import Snapshot
+from state_processor.states import (
+    BytesRead,
+    KeyedDescription,
+    OperatorStateReader,
+    StateDescription,
+    StateReader,
+    StoredOperator,
+    UnreadState,
+    plan_read,
+    shown_name,
+)
+from state_processor.support import cached_property
 
 NOT_COMPARED: Final = "not compared"
 """The change of a state that can't be compared."""

@@ -25,20 +25,15 @@ from state_processor.applications.jobs.identity import (
 from state_processor.applications.jobs.matching import connected, match_signatures
 from state_processor.applications.jobs.opening import described, signature_of, signature_of_snapshot
 from state_processor.applications.jobs.repairs import Mismatch, Repairs
-from state_processor.applications.jobs.rules import RestoringJob, state_verdict, worst_of
+from state_processor.applications.jobs.rules import HASHMAP, RestoringJob, state_verdict, worst_of
 from state_processor.applications.jobs.signature import NAMESPACE, JobSignature, OperatorSignature, StateSignature
 from state_processor.applications.jobs.undescribed import class_names, combined_states
 from state_processor.applications.jobs.verdicts import SNAPSHOT, Cause, JobReport, OperatorVerdict, Outcome, StateVerdict
-from state_processor.backends.state.key_groups import default_max_parallelism
-from state_processor.backends.write.assembly import release_for
-from state_processor.backends.write.keyed_formats import BackendName
-from state_processor.backends.write.store_writer import ROCKSDB
-from state_processor.options.access import SnapshotAccess, flag_words
-from state_processor.options.groups import SnapshotOptions
-from state_processor.options.keywords import takes_options
-from state_processor.serializers.evolution.migration import RELEASES
-from state_processor.support.doors import checked_choice
-from state_processor.support.errors import OptionError
+from state_processor.command_line import flag_words
+from state_processor.errors import OptionError
+from state_processor.options import BackendName, SnapshotAccess, SnapshotOptions, checked_choice, takes_options
+from state_processor.snapshots import RELEASES, release_for
+from state_processor.states import default_max_parallelism
 
 if TYPE_CHECKING:
     from state_processor.applications.jobs.queries import QueryOperator
@@ -86,20 +81,21 @@ def _time(operator: OperatorSignature) -> str | None:
 
 
 _UNREADABLE: Final = (Cause.FILES, Cause.CLAIMED_MISSING)
-_BACKENDS: Final = ("hashmap", "rocksdb", "forst")
 _FORST: Final = "forst"
+_ROCKSDB: Final = "rocksdb"
+_BACKENDS: Final = (HASHMAP, _ROCKSDB, _FORST)
 _CANONICAL: Final = "canonical"
 _FIRST_CHANGE_OF_API: Final = (2, 1)
 """The first Flink whose ForSt restores state of the synchronous API for the asynchronous one, and back."""
 _RESTORED: Final = {
-    "hashmap": ("heap", _CANONICAL),
-    "rocksdb": ("rocksdb", _FORST, _CANONICAL),
-    _FORST: (_FORST, "rocksdb"),
+    HASHMAP: ("heap", _CANONICAL),
+    _ROCKSDB: (_ROCKSDB, _FORST, _CANONICAL),
+    _FORST: (_FORST, _ROCKSDB),
 }
 """The formats of keyed state that each backend restores."""
 
 
-_KEEP_TIMERS: Final = frozenset({ROCKSDB, _FORST})
+_KEEP_TIMERS: Final = frozenset({_ROCKSDB, _FORST})
 """The backends, and formats, that have timers beside the keyed state."""
 _ON_THE_HEAP: Final = (
     "a job whose option timer-service.factory of the backend is HEAP ignores timers in these files: they never fire. The default "
@@ -198,7 +194,7 @@ def _query_operators(
     path: str | PathLike[str], access: SnapshotAccess, old: JobSignature, new_plan: CompiledPlan
 ) -> Mapping[str, QueryOperator]:
     from state_processor.applications.jobs.queries import query_operators  # it imports what writes
-    from state_processor.write.build import SavepointBuild
+    from state_processor.write import SavepointBuild
 
     build = SavepointBuild.from_existing(path, None, access)
     assert build.snapshot is not None
@@ -512,7 +508,7 @@ def _is_native(operator: OperatorSignature) -> bool:
 
 def _api(new: OperatorSignature) -> bool | None:
     """Return whether a job uses the asynchronous API; ``None`` if its description does not show it. RocksDB's files do not."""
-    return None if new.backend == ROCKSDB else new.asynchronous
+    return None if new.backend == _ROCKSDB else new.asynchronous
 
 
 def _changes_api(old: OperatorSignature, new: OperatorSignature) -> bool:

@@ -7,18 +7,17 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-from state_processor import __version__
+from state_processor import OperatorIdentifier, __version__
 from state_processor.applications.jobs.check import check_job
 from state_processor.applications.jobs.matching import match_operators
 from state_processor.applications.jobs.opening import signature_of, signature_of_snapshot
 from state_processor.applications.jobs.plan_compiler import plan_from_sql
 from state_processor.applications.jobs.report_files import junit_report, sarif_report
-from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
-from state_processor.backends.read.option import Kind
-from state_processor.commands.command import (
+from state_processor.command_line import (
     JSON_LINES,
     SNAPSHOT,
     UID,
+    Answer,
     Argument,
     argument,
     command,
@@ -27,18 +26,17 @@ from state_processor.commands.command import (
     pairs,
     print_json,
     repeated,
+    rewriting,
+    say,
     several,
     switch,
     write_text,
 )
-from state_processor.commands.rewriting import rewriting
-from state_processor.commands.terminal import say
-from state_processor.options.access import SnapshotAccess
-from state_processor.serializers.text_grammar import parse_json
-from state_processor.support.errors import MissingFileError, NotFoundError, OptionError
-from state_processor.types.answers import Answer
-from state_processor.types.identifier import OperatorIdentifier
-from state_processor.write.build import SavepointBuild
+from state_processor.errors import MissingFileError, NotFoundError, OptionError
+from state_processor.options import Kind, SnapshotAccess
+from state_processor.snapshots import METADATA_FILE
+from state_processor.states import parse_json
+from state_processor.write import SavepointBuild
 
 JOB_HELP: Final = (
     "a snapshot, or a file: a signature, a compiled plan, the graph of a job from the REST paths /jobs/:id and /jobs/:id/plan or "

@@ -14,25 +14,13 @@ from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.signature import KEY, MAP_KEY, VALUE, OperatorSignature, StateSignature
 from state_processor.applications.jobs.value_conversion import Edits, Trial
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
-from state_processor.backends.files.ordered_threads import read_all
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.snapshot_checks import StructureCheck, check_files
-from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.stored_operator import StoredOperator
-from state_processor.backends.state import descriptions as kinds
-from state_processor.backends.state.python_states import stored_name
-from state_processor.backends.write.assembly import oldest_flink_version
-from state_processor.backends.write.carried_files import is_moved
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.codec import Codec
-from state_processor.serializers.core.basic import CharSerializer, NumberSerializer
-from state_processor.serializers.core.pojo import PojoCodec, PojoSerializer
-from state_processor.serializers.core.pojo_fields import CLASS_FIELD
-from state_processor.serializers.traversal import walk
-from state_processor.support.errors import StateProcessorError, UndescribedClassError
-from state_processor.support.late import pc
+from state_processor.errors import StateProcessorError, UndescribedClassError
+from state_processor.options import ReadOptions
+from state_processor.serializers import CharSerializer, NumberSerializer, PojoSerializer, TypeSerializer
+from state_processor.snapshots import OperatorState, Snapshot, StructureCheck, check_files, is_moved, oldest_flink_version
+from state_processor.states import BROADCAST, LIST, MAP, StoredOperator, open_state, read_all, stored_name
+from state_processor.support import pc
+from state_processor.types import CLASS_FIELD, Codec, PojoCodec, walk
 
 if TYPE_CHECKING:
     from state_processor.applications.jobs.converting import Conversion
@@ -233,11 +221,11 @@ def _misfit(conversions: Callable[[ModuleType], Iterable[Conversion]], stored: S
 
 
 _COLUMNS: Final = {
-    (kinds.LIST, VALUE): "list_value",
-    (kinds.MAP, VALUE): "map_value",
-    (kinds.MAP, MAP_KEY): "map_key",
-    (kinds.BROADCAST, MAP_KEY): "key",
-    (kinds.BROADCAST, KEY): "key",
+    (LIST, VALUE): "list_value",
+    (MAP, VALUE): "map_value",
+    (MAP, MAP_KEY): "map_key",
+    (BROADCAST, MAP_KEY): "key",
+    (BROADCAST, KEY): "key",
 }
 """The columns of parts, where they do not have the name of the part."""
 

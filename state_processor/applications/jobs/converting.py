@@ -9,56 +9,37 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from state_processor.applications.jobs import signature
-from state_processor.applications.jobs.signature import OperatorSignature, StateSignature
+from state_processor import OperatorIdentifier
+from state_processor.applications.jobs.signature import KEY, MAP_KEY, NAMESPACE, VALUE, OperatorSignature, StateSignature
 from state_processor.applications.jobs.value_conversion import NO_EDITS, OPTIONS, Edits, Trial, converted
-from state_processor.backends.formats.row_shapes import LAST_ACCESS
-from state_processor.backends.read.stored_operator import StoredOperator
-from state_processor.backends.state.descriptions import (
+from state_processor.errors import InvalidRowError, OptionError
+from state_processor.serializers import KryoSerializer, TypeSerializer
+from state_processor.states import (
     BROADCAST,
+    LAST_ACCESS,
     LIST,
     MAP,
-    OPERATOR_KINDS,
-    BroadcastDescription,
-    KeyedDescription,
-    OperatorDescription,
-    StateDescription,
-)
-from state_processor.backends.state.descriptions import VALUE as VALUE_STATE
-from state_processor.backends.state.python_states import is_python_state
-from state_processor.backends.write.entry_encoder import (
-    KEY,
-    MAP_KEY,
-    MAP_VALUE,
     NAMESPACES,
+    OPERATOR_KINDS,
     TIMESTAMP,
-    VALUE,
-    BlobAddress,
-    KeyedStateEncoder,
+    KeyedDescription,
+    Rows,
+    StateDescription,
+    StateRequest,
+    StateScan,
+    StoredOperator,
+    is_python_state,
 )
-from state_processor.backends.write.operator_writer import encode_columns
-from state_processor.read.rows import Rows
-from state_processor.read.scans import StateRequest, StateScan
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.hash_codes import require_hash_code
-from state_processor.serializers.kryo.nested_kryo import for_flink
-from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
-from state_processor.serializers.traversal import walk
-from state_processor.support.errors import InvalidRowError, OptionError
-from state_processor.support.late import pc
-from state_processor.types.identifier import OperatorIdentifier
-from state_processor.types.state_specs import whole_type
-from state_processor.write.build import SavepointBuild
-from state_processor.write.plan import keyed_changes
-from state_processor.write.plan.draft import StateRows
-from state_processor.write.rows.arrow_rows import ArrowRows
-from state_processor.write.rows.row_columns import KeyedRows
+from state_processor.states import VALUE as VALUE_STATE
+from state_processor.support import pc
+from state_processor.types import require_hash_code, walk, whole_type
+from state_processor.write import SavepointBuild, check_rows, write_as
 
 _VALUES: Final = (VALUE_STATE, "REDUCING", "AGGREGATING")
 _LISTS: Final = OPERATOR_KINDS - {BROADCAST}
 _KEYED: Final = (*_VALUES, LIST, MAP)
-_PATHS: Final = {KEY: signature.KEY, MAP_KEY: signature.MAP_KEY, MAP_VALUE: signature.VALUE, VALUE: signature.VALUE}
+_MAP_VALUE: Final = "map_value"
+_PATHS: Final = {KEY: KEY, MAP_KEY: MAP_KEY, _MAP_VALUE: VALUE, VALUE: VALUE}
 """The beginning of the paths of fields in a column."""
 MOST_TRIED: Final = 5_000_000
 """The number of rows that a check converts at most."""
@@ -157,7 +138,7 @@ class Conversion:
 
     def _no_rows(self) -> pa.RecordBatch:
         names = [KEY] if self.old.is_keyed or self.old.kind == BROADCAST else []
-        names += [MAP_KEY, MAP_VALUE] if self._has_entries else [] if self.old.is_timer else [VALUE]
+        names += [MAP_KEY, _MAP_VALUE] if self._has_entries else [] if self.old.is_timer else [VALUE]
         columns = {name: pa.nulls(0, self._type(self.old, name).arrow_type(OPTIONS)) for name in names}
         return pa.RecordBatch.from_pydict(columns | ({TIMESTAMP: pa.nulls(0, pa.int64())} if self.old.is_timer else {}))
 
@@ -166,23 +147,12 @@ class Conversion:
 
         ``flink_major``: the major version of the Flink that wrote the snapshot: it decides the version of Kryo.
         """
-        label, new = f"state {self.new.name!r}", for_flink(self.new, flink_major)
-        if not isinstance(new, KeyedDescription):
-            encode_columns(new.serializers, {name: rows.column(name) for name in rows.schema.names}, label)
-            return
-        state = new.with_serializers(namespace=VoidNamespaceSerializer())
-        table = pa.table(rows).select([name for name in rows.schema.names if name not in NAMESPACES])
-        shaped, columns, _ = KeyedRows(ArrowRows(table)).shaped(state)
-        chosen = shaped.select(columns).to_arrow().combine_chunks()
-        encoder = KeyedStateEncoder(state, BlobAddress(0, 1, 1), chosen.schema)
-        for batch in chosen.to_batches():
-            for _ in encoder.encode_in_groups(batch, np.zeros(len(batch), np.int32)):
-                pass
+        check_rows(self.new, rows, flink_major)
 
-    def rows(self, scan: StateScan) -> ArrowRows:
+    def rows(self, scan: StateScan) -> Rows:
         """Return the rows of the new state; they are read when they are written."""
         schema = self.batch(pa.RecordBatch.from_pylist([], scan.schema)).schema
-        return ArrowRows.of(Rows(schema, lambda: map(self.batch, scan.read())))
+        return Rows(schema, lambda: map(self.batch, scan.read()))
 
     def scan(self, stored: StoredOperator, **access: Any) -> StateScan:
         """Open the old state."""
@@ -240,19 +210,7 @@ def convert_state(build: SavepointBuild, operator: OperatorIdentifier, conversio
     stored = StateRequest(operator).find(build.open_source(build.access))
     rows = conversion.rows(conversion.scan(stored, **build.access.values()))
     with build.change(operator, existing=True) as draft:
-        old, new = conversion.old, conversion.new
-        if old.name != new.name or old.is_timer:
-            draft.remove(old.name)
-        if isinstance(new, KeyedDescription) and new.is_timer:
-            shaped, columns, _ = KeyedRows(rows).shaped(new)
-            draft.add(new)
-            draft.changes.state_rows.append(StateRows.of(shaped, [(new, columns)]))
-        elif isinstance(new, KeyedDescription):
-            keyed_changes.replace_state(draft, new, rows)
-        else:
-            assert isinstance(new, OperatorDescription)
-            names = (KEY, VALUE) if isinstance(new, BroadcastDescription) else (VALUE,)
-            draft.add_operator_state(new, rows.select({name: name for name in names}))
+        write_as(draft, conversion.old, conversion.new, rows)
 
 
 def key_conversions(old: OperatorSignature, new: OperatorSignature, edits: Edits = NO_EDITS) -> Iterator[Conversion]:
@@ -262,15 +220,15 @@ def key_conversions(old: OperatorSignature, new: OperatorSignature, edits: Edits
     for state in old.keyed:
         after = (new.states or {}).get(state.name)
         if after is None:
-            after = replace(state, snapshots={**state.snapshots, signature.KEY: key.snapshot()})
-        elif state.type_text(signature.NAMESPACE) != after.type_text(signature.NAMESPACE):
+            after = replace(state, snapshots={**state.snapshots, KEY: key.snapshot()})
+        elif state.type_text(NAMESPACE) != after.type_text(NAMESPACE):
             raise OptionError(f"state {state.name!r}: windows have another type")
         yield Conversion.of(state, after, edits)
 
 
 def new_key(new: OperatorSignature) -> TypeSerializer:
     """Return the type of the keys of an operator."""
-    keys = [key for state in new.keyed if (key := state.serializer(signature.KEY)) is not None]
+    keys = [key for state in new.keyed if (key := state.serializer(KEY)) is not None]
     if not keys:
         raise OptionError(f"operator {new.label} of the new job does not have keyed state")
     return keys[0]

@@ -12,10 +12,8 @@ import pyarrow as pa
 
 from state_processor.applications.jobs.signature import KEY, MAP_KEY, VALUE, StateSignature
 from state_processor.applications.jobs.value_conversion import OPTIONS, part_of
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.enums import EnumSerializer
-from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.rows import ROW_KIND_FIELD
+from state_processor.serializers import PojoSerializer, TypeSerializer
+from state_processor.types import ROW_KIND_FIELD, EnumSerializer
 
 _ZERO: Final = {"string": "", "bool": False}
 _PLACE: Final = re.compile(rf"f\d+|left|right|{ROW_KIND_FIELD}")

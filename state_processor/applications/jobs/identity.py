@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from state_processor.applications.jobs.rules import RestoringJob, state_verdict
-from state_processor.applications.jobs.signature import UNKNOWN_WRITER, OperatorSignature, StateSignature
+from state_processor.applications.jobs.signature import OperatorSignature, StateSignature
 from state_processor.applications.jobs.verdicts import Outcome
-from state_processor.backends.connectors.sink_state import states_of_sinks
-from state_processor.backends.connectors.source_splits import READER_STATE
+from state_processor.states import UNKNOWN_WRITER, states_of_connectors
 
 _DEFAULT_NAME: Final = re.compile(
     r"(Source: |Sink: )?(Map|Flat Map|Filter|Process|KeyedProcess|Co-Process[- ].*|Co-Map|Reduce|Keyed Reduce|Unnamed|"
@@ -83,7 +82,7 @@ def takes_all(old: OperatorSignature, new: OperatorSignature) -> bool:
 
 def _evident_states(operator: OperatorSignature) -> Mapping[str, StateSignature]:
     """Return the states whose names and types identify an operator: those that no connector registers."""
-    of_connectors = {READER_STATE, *states_of_sinks()} if operator.writers else set()
+    of_connectors = states_of_connectors() if operator.writers else frozenset()
     return {name: state for name, state in living_states(operator).items() if name not in of_connectors}
 
 

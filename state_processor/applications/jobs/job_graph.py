@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from state_processor.support.errors import OptionError
+from state_processor.errors import OptionError
 
 FORWARD: Final = "FORWARD"
 _LINE: Final = re.compile(r"((?::  |   )*)(?:([:+])- )?(.*)")

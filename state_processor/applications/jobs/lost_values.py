@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from state_processor.serializers.avro.records import AvroSerializer
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers import PojoSerializer, TypeSerializer
+from state_processor.types import AvroSerializer
 
 _INEXACT: Final = {("int", "float"), ("long", "float"), ("long", "double")}
 _NULL: Final = "null"

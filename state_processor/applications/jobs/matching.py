@@ -10,6 +10,7 @@ from itertools import islice, permutations
 from os import PathLike
 from typing import Any, Final, Unpack
 
+from state_processor import OperatorIdentifier
 from state_processor.applications.flink_sql.plan import CompiledPlan
 from state_processor.applications.flink_sql.query_operators import QueryMatch, match_query
 from state_processor.applications.jobs.identity import (
@@ -24,15 +25,11 @@ from state_processor.applications.jobs.identity import (
 from state_processor.applications.jobs.job_graph import FORWARD, GraphInput, GraphNode, JobGraph
 from state_processor.applications.jobs.opening import described, signature_of
 from state_processor.applications.jobs.signature import JobSignature, OperatorSignature
-from state_processor.backends.metadata.operator_id import HashedNode, graph_hashes
-from state_processor.display.showing import html_table
-from state_processor.display.text_tables import render_records
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import SnapshotOptions
-from state_processor.options.keywords import takes_options
-from state_processor.support.errors import OptionError
-from state_processor.types.answers import Answer
-from state_processor.types.identifier import MAPPING_VERSION, OperatorIdentifier
+from state_processor.command_line import Answer, html_table, render_records
+from state_processor.errors import OptionError
+from state_processor.options import SnapshotAccess, SnapshotOptions, takes_options
+from state_processor.snapshots import HashedNode, graph_hashes
+from state_processor.types import MAPPING_VERSION
 
 _MOST_ORDERS: Final = 720
 """The maximal number of orders of sources that are tried. The REST interface does not show the numbers of sources."""

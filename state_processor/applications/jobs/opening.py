@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import Any, Final, Unpack
 
@@ -10,33 +10,18 @@ from state_processor.applications.flink_sql.nodes import PlanOperator
 from state_processor.applications.flink_sql.operators.registry import has_state
 from state_processor.applications.flink_sql.plan import CompiledPlan
 from state_processor.applications.jobs.job_graph import JobGraph, graph_of
-from state_processor.applications.jobs.signature import UNKNOWN_WRITER, VALUE, JobSignature, OperatorSignature, StateSignature
+from state_processor.applications.jobs.signature import VALUE, JobSignature, OperatorSignature, StateSignature
 from state_processor.applications.jobs.signature_file import parse_signature
-from state_processor.backends.connectors.connector import Connector, SinkConnector, SourceState, Versioned
-from state_processor.backends.connectors.sink_state import SinkState, sink_connector, sink_state, states_of_sinks
-from state_processor.backends.connectors.source_splits import READER_STATE, recognized, source_state
-from state_processor.backends.files.location import Location
-from state_processor.backends.files.storage import Storage
-from state_processor.backends.formats.opening import open_raw_timers
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
-from state_processor.backends.read.keyed_splits import managed_handles
-from state_processor.backends.read.stored_operator import Survey, subtask_label, surveys
-from state_processor.backends.state import state_headers
-from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.state.python_states import shown_name
-from state_processor.backends.write.store_writer import FORST, ROCKSDB
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import SnapshotOptions
-from state_processor.options.keywords import takes_options
-from state_processor.serializers.shared_types import merged
-from state_processor.serializers.text_grammar import parse_json
-from state_processor.support.errors import OptionError, StateProcessorError
-from state_processor.support.late import require
+from state_processor.errors import OptionError
+from state_processor.options import SnapshotAccess, SnapshotOptions, takes_options
+from state_processor.snapshots import Location, OperatorState, Snapshot, Storage
+from state_processor.states import StateDescription, Survey, is_asynchronous, parse_json, shown_name, surveys, writers_of_bytes
+from state_processor.support import require
+from state_processor.types import merged
 
 Described = JobSignature | CompiledPlan | JobGraph
 
-_STORES: Final = (ROCKSDB, FORST)
+_STORES: Final = ("rocksdb", "forst")
 _RAW: Final = "raw"
 """The format of timers in raw keyed state. Every backend restores them."""
 _FORMS: Final = (
@@ -146,56 +131,11 @@ def _operator_of(snapshot: Snapshot, operator: OperatorState, surveyed: Survey) 
         operator.parallelism,
         operator.max_parallelism,
         states,
-        asynchronous=_is_asynchronous(snapshot, operator) if backend in _STORES else None,
+        asynchronous=is_asynchronous(snapshot, operator) if backend in _STORES else None,
         backend=backend,
         has_state=operator.has_state,
-        writers=tuple(_writers(snapshot, operator, states)),
+        writers=tuple(writers_of_bytes(snapshot, operator, states)),
     )
-
-
-def _writers(snapshot: Snapshot, operator: OperatorState, states: Collection[str]) -> Iterator[str]:
-    """Yield what wrote the state of an operator that is only bytes."""
-    if READER_STATE in states or operator.coordinator_state is not None:
-        yield f"source {_name(lambda: _source(source_state(snapshot, operator)))}"
-    if not states_of_sinks().isdisjoint(states):
-        yield f"sink {_name(lambda: _sink(sink_state(snapshot, operator, None, None)))}"
-    if any(_is_unknown(snapshot, operator, subtask) for subtask in operator.subtasks):
-        yield f"raw keyed state {UNKNOWN_WRITER}"
-    if any(subtask.raw_operator is not None for subtask in operator.subtasks):
-        yield f"raw operator state {UNKNOWN_WRITER}"
-
-
-def _is_unknown(snapshot: Snapshot, operator: OperatorState, subtask: OperatorSubtaskState) -> bool:
-    """Return whether a subtask has raw keyed state other than timers."""
-    raw = subtask.raw_keyed
-    return raw is not None and open_raw_timers(snapshot, raw, subtask_label(operator, subtask)) is None
-
-
-def _source(state: SourceState) -> str:
-    connector = recognized(state)
-    enumerator = () if state.coordinator is None else (state.coordinator.enumerator,)
-    return _with_versions(connector, splits=[split for _, split in state.splits], enumerator=enumerator)
-
-
-def _sink(state: SinkState) -> str:
-    return _with_versions(sink_connector(state, None), writer=[element for _, element in state.writers])
-
-
-def _with_versions(connector: Connector | SinkConnector | None, **parts: Iterable[Versioned]) -> str:
-    """Return the name of a connector with the versions of its formats: another release may write others."""
-    if connector is None:
-        return UNKNOWN_WRITER
-    versions = {part: sorted({element.version for element in elements}) for part, elements in parts.items()}
-    texts = (f"{part} {' and '.join(map(str, numbers))}" for part, numbers in versions.items() if numbers)
-    return f"{connector.name} ({', '.join(texts)})"
-
-
-def _name(recognize: Callable[[], str]) -> str:
-    """Return the name of the only connector that fits bytes."""
-    try:
-        return recognize()
-    except StateProcessorError:
-        return UNKNOWN_WRITER
 
 
 def state_signature(variants: Iterable[StateDescription]) -> StateSignature:
@@ -208,13 +148,6 @@ def state_signature(variants: Iterable[StateDescription]) -> StateSignature:
     if state.is_timer:
         parts.pop(VALUE, None)
     return StateSignature(shown_name(state.name), state.kind, parts, state.has_ttl)
-
-
-def _is_asynchronous(snapshot: Snapshot, operator: OperatorState) -> bool:
-    """Return whether the first file registers its states for the asynchronous API."""
-    headers = (handle.open(snapshot).header for handle in managed_handles(operator))
-    first = next(headers, None)
-    return first is not None and any(meta.backend_type == state_headers.KEY_VALUE_V2 for meta in first.states)
 
 
 def signature_of_plan(plan: CompiledPlan) -> JobSignature:

@@ -14,7 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Final
 
-from state_processor.support.errors import MissingFileError, OptionError
+from state_processor.errors import MissingFileError, OptionError
 
 _TOKEN: Final = re.compile(r"'(?:[^']|'')*'|`(?:[^`]|``)*`|\"[^\"]*\"|--[^\n]*|/\*.*?\*/|;", re.DOTALL)
 _SKIPPED: Final = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)

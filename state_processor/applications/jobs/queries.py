@@ -18,8 +18,8 @@ from state_processor.applications.flink_sql.state_changes import StateSuccession
 from state_processor.applications.jobs.opening import state_signature
 from state_processor.applications.jobs.signature import KEY, OperatorSignature, StateSignature
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
-from state_processor.support.errors import StateProcessorError
-from state_processor.write.build import SavepointBuild
+from state_processor.errors import StateProcessorError
+from state_processor.write import SavepointBuild
 
 _CONNECTORS: Final = {"source": "scanTableSource", "sink": "dynamicTableSink"}
 _HARMLESS: Final = (

@@ -12,6 +12,7 @@ from enum import IntEnum
 from itertools import product
 from typing import Final
 
+from state_processor import OperatorIdentifier
 from state_processor.applications.jobs.contents import NO_CONTENTS, Contents
 from state_processor.applications.jobs.field_changes import FieldChanges, field_changes
 from state_processor.applications.jobs.identity import takes_all
@@ -21,20 +22,28 @@ from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.signature import KEY, NAMESPACE, ROLES, VALUE, OperatorSignature, StateSignature
 from state_processor.applications.jobs.value_conversion import NO_EDITS, Edits, Trial
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
-from state_processor.backends.state.key_groups import default_max_parallelism
-from state_processor.serializers import register_kryo_class, register_snapshot, registrations
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.enums import EnumSerializer
-from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.rows import RowSerializer, TupleSerializer
-from state_processor.serializers.java.types import BOXES, JavaType
-from state_processor.serializers.kryo.layouts import is_collection, is_map
-from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.kryo.user_classes import java_type_of
-from state_processor.serializers.table.rowdata import BinaryDataSerializer
-from state_processor.serializers.traversal import walk
-from state_processor.support.errors import OptionError
-from state_processor.types.identifier import OperatorIdentifier
+from state_processor.errors import OptionError
+from state_processor.serializers import (
+    KryoSerializer,
+    PojoSerializer,
+    TupleSerializer,
+    TypeSerializer,
+    register_kryo_class,
+    register_snapshot,
+    registrations,
+)
+from state_processor.states import default_max_parallelism
+from state_processor.types import (
+    BOXES,
+    BinaryDataSerializer,
+    EnumSerializer,
+    JavaType,
+    RowSerializer,
+    is_collection,
+    is_map,
+    java_type_of,
+    walk,
+)
 
 Descriptions = Mapping[str, Mapping[str, str] | Sequence[str]]
 """Fields with their Java types, or constants, by class: the arguments of :func:`register_kryo_class`."""

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from state_processor.applications.jobs.verdicts import JobReport, OperatorVerdict, Outcome, StateVerdict
-from state_processor.display.text_tables import text_of
+from state_processor.command_line import text_of
 
 _VERSION: Final = "2.1.0"
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"

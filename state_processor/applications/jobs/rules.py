@@ -11,19 +11,20 @@ from state_processor.applications.jobs.lost_values import lost_values
 from state_processor.applications.jobs.signature import KEY, MAP_KEY, NAMESPACE, ROLES, VALUE, StateSignature
 from state_processor.applications.jobs.undescribed import moved_fields, undescribed_parts
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
-from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_KINDS
-from state_processor.serializers.base import SchemaCompatibility, TypeSerializer, TypeSerializerSnapshot, Verdict
-from state_processor.serializers.evolution.migration import (
-    RELEASES,
+from state_processor.errors import UnknownSerializerError
+from state_processor.serializers import KryoSerializer, SchemaCompatibility, TypeSerializer, TypeSerializerSnapshot
+from state_processor.snapshots import RELEASES, Release
+from state_processor.states import BROADCAST, OPERATOR_KINDS
+from state_processor.types import (
+    AsynchronousTtlSerializer,
+    TtlAwareSerializerSnapshot,
+    TtlSerializer,
+    Verdict,
     is_described_by_kryo,
     is_same_in_kryo_2_and_5,
     state_obstacles,
+    walk,
 )
-from state_processor.serializers.format_versions import Release
-from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.runtime.wrapping import AsynchronousTtlSerializer, TtlAwareSerializerSnapshot, TtlSerializer
-from state_processor.serializers.traversal import walk
-from state_processor.support.errors import UnknownSerializerError
 
 HASHMAP: Final = "hashmap"
 _FIRST_CHANGE_OF_TTL: Final = (2, 2)

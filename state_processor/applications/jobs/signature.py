@@ -8,24 +8,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from state_processor.backends.metadata.operator_id import operator_id
-from state_processor.backends.state.descriptions import OPERATOR_KINDS, TIMERS
-from state_processor.serializers.avro.records import AvroSerializer
-from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot, write_versioned_snapshot
-from state_processor.serializers.core.enums import EnumSerializer
-from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.io import DataOutput
-from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
-from state_processor.serializers.runtime.wrapping import TtlSerializer
-from state_processor.serializers.traversal import walk
-from state_processor.support.errors import OptionError
-from state_processor.types.declared_types import parse_type
+from state_processor import OperatorIdentifier
+from state_processor.errors import OptionError
+from state_processor.serializers import PojoSerializer, TypeSerializer, TypeSerializerSnapshot
+from state_processor.states import OPERATOR_KINDS, TIMERS
+from state_processor.types import AvroSerializer, EnumSerializer, TtlSerializer, VoidNamespaceSerializer, parse_type, walk
 
 VERSION: Final = 1
 """The version of the format of signature files."""
 
-UNKNOWN_WRITER: Final = "unknown"
-"""The end of a name in :attr:`OperatorSignature.writers` if the bytes fit no connector, or several."""
 KEY: Final = "key"
 NAMESPACE: Final = "namespace"
 MAP_KEY: Final = "map_key"
@@ -126,7 +117,7 @@ class OperatorSignature:
     def hashes(self) -> tuple[str, ...]:
         """The possible hashes of the operator in snapshots."""
         by_uid_hash = () if self.uid_hash is None else (self.uid_hash,)
-        return (*by_uid_hash, *map(operator_id, self.other_uids))
+        return (*by_uid_hash, *(OperatorIdentifier.for_uid(uid).uid_hash for uid in self.other_uids))
 
     @property
     def keyed(self) -> tuple[StateSignature, ...]:
@@ -209,6 +200,4 @@ def follows_from_text(encoded: str, text: str | None, *, ttl: bool) -> bool:
 
 def encoded_snapshot(snapshot: TypeSerializerSnapshot) -> str:
     """Return a serializer snapshot with class name and version, in Base64."""
-    target = DataOutput()
-    write_versioned_snapshot(snapshot, target)
-    return b64encode(target.to_bytes()).decode()
+    return b64encode(snapshot.to_bytes()).decode()

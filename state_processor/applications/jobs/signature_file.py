@@ -11,6 +11,8 @@ from binascii import Error as NotBase64
 from collections.abc import Mapping
 from typing import Any, Final
 
+from state_processor import OperatorIdentifier
+from state_processor import states as kinds
 from state_processor.applications.jobs.signature import (
     KEY,
     MAP_KEY,
@@ -24,12 +26,9 @@ from state_processor.applications.jobs.signature import (
     StateSignature,
     declared_snapshot,
 )
-from state_processor.backends.state import descriptions as kinds
-from state_processor.serializers import read_serializer_snapshot
-from state_processor.serializers.base import TypeSerializerSnapshot
-from state_processor.serializers.runtime.wrapping import TtlSerializer
-from state_processor.support.errors import CorruptSnapshotError, OptionError, UnsupportedFormatError
-from state_processor.types.identifier import OperatorIdentifier
+from state_processor.errors import CorruptSnapshotError, OptionError, UnsupportedFormatError
+from state_processor.serializers import TypeSerializerSnapshot, read_serializer_snapshot
+from state_processor.types import TtlSerializer
 
 _SNAPSHOTS: Final = "serializers"
 _CLASSES: Final = "classes"

@@ -11,21 +11,25 @@ from typing import Final
 
 from state_processor.applications.jobs.signature import ROLES, OperatorSignature, StateSignature
 from state_processor.applications.jobs.verdicts import Cause
-from state_processor.serializers.avro.records import GENERIC_RECORD, AvroSerializer
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.enums import EnumSerializer
-from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.rows import RowSerializer
-from state_processor.serializers.core.self_written import SelfWrittenSerializer, UserCodeSerializer
-from state_processor.serializers.core.unread import OpaqueSerializer, UnreadSerializer
-from state_processor.serializers.evolution.migration import is_described_by_kryo
-from state_processor.serializers.kryo import layouts
-from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.runtime.cep import NFAStateSerializer
-from state_processor.serializers.runtime.wrapping import JavaSerializer
-from state_processor.serializers.table.rowdata import BinaryDataSerializer
-from state_processor.serializers.traversal import walk
-from state_processor.support.errors import is_foreign
+from state_processor.serializers import KryoSerializer, PojoSerializer, TypeSerializer
+from state_processor.support import is_foreign
+from state_processor.types import (
+    GENERIC_RECORD,
+    AvroSerializer,
+    BinaryDataSerializer,
+    EnumSerializer,
+    JavaSerializer,
+    NFAStateSerializer,
+    OpaqueSerializer,
+    RowSerializer,
+    SelfWrittenSerializer,
+    UnreadSerializer,
+    UserCodeSerializer,
+    is_collection,
+    is_described_by_kryo,
+    is_map,
+    walk,
+)
 
 _COMBINED: Final = ("REDUCING", "AGGREGATING")
 _OF_FUNCTIONS: Final = ("_op_state", "LEFT_BUFFER", "RIGHT_BUFFER")
@@ -81,7 +85,7 @@ def _of_part(part: TypeSerializer) -> Iterator[Undescribed]:
 
 
 def _kryo_reason(name: str) -> str:
-    if name.startswith(("java.", "[")) or layouts.is_collection(name) or layouts.is_map(name):
+    if name.startswith(("java.", "[")) or is_collection(name) or is_map(name):
         return f"values of KRYO<{name}> may contain objects of any class, whose fields have no names in Kryo's format"
     return f"Kryo's format has neither the fields nor the implementations of {name}"
 

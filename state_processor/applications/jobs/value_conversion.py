@@ -13,14 +13,17 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
-from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.rows import ROW_KIND_FIELD, RowSerializer, TupleSerializer
-from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.runtime.wrapping import WrappingSerializer
-from state_processor.support.errors import InvalidRowError, OptionError
-from state_processor.support.late import pc
+from state_processor.errors import InvalidRowError, OptionError
+from state_processor.serializers import DecodeOptions, PojoSerializer, TupleSerializer, TypeSerializer
+from state_processor.support import pc
+from state_processor.types import (
+    ROW_KIND_FIELD,
+    ListSerializer,
+    MapSerializer,
+    RowSerializer,
+    SetSerializer,
+    WrappingSerializer,
+)
 
 OPTIONS: Final = DecodeOptions(nanos="string", row_kind=True)
 """How rows are read: so that nothing of them is lost."""

@@ -8,9 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from state_processor.applications.jobs.repair_steps import drops, steps, until_written
-from state_processor.display.showing import html_table
-from state_processor.display.text_tables import render_records, text_of
-from state_processor.types.answers import Answer
+from state_processor.command_line import Answer, html_table, render_records, text_of
 
 _COLUMNS: Final = ("operator", "state", "outcome", "reason")
 

@@ -12,11 +12,10 @@ from state_processor.backends.formats.operator_file import operator_header
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.field_names import state_names
+from state_processor.backends.read.field_names import with_names_of_plan
 from state_processor.backends.read.keyed_splits import KeyedHandle, keyed_handles, managed_handles
 from state_processor.backends.read.stored_operator import StoredOperator, operator_label, subtask_label
 from state_processor.backends.state import state_headers
-from state_processor.backends.state.column_types import with_names
 from state_processor.backends.state.descriptions import (
     KeyedDescription,
     OperatorDescription,
@@ -112,8 +111,7 @@ class SourceOperator:
         """Keyed states and timers by name; rows have the names of the plan that the snapshot was opened with."""
         header = self.header
         states = [] if header is None else [describe_keyed(header, m) for m in header.states]
-        names = dict(state_names(self.snapshot, self.operator, states, {})) if self.snapshot.query_plan is not None else {}
-        return {state.name: with_names(state, names.get(state.name, {})) for state in states}
+        return with_names_of_plan(self.snapshot, self.operator, states)
 
     @cached_property
     def operator_metas(self) -> dict[str, state_headers.StateMetaInfo]:

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parents[3]
-ROOMS = ("command_line", "options", "snapshots", "states", "support")
+ROOMS = ("command_line", "options", "snapshots", "spark", "states", "support", "types", "write")
 
 
 @pytest.fixture(params=ROOMS)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -21,8 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from state_processor.applications.changes.comparison import BytesRead
-from state_processor.applications.changes.unequal_entries import without_equals
+from state_processor.backends.analysis.unequal_entries import without_equals
 from state_processor.backends.files.ordered_threads import at_once
 from state_processor.backends.formats.rocksdb_store import Store
 from state_processor.backends.formats.source import Block, Buffer, Entries
@@ -36,8 +35,53 @@ from state_processor.backends.formats.sst.table import Table
 from state_processor.backends.metadata.streams import StateStream
 from state_processor.support.locks import process_lock
 
+INCREMENTAL: Final = "incremental"
+FULL: Final = "full"
+MIXED: Final = "mixed"
+
 _READ_AT_ONCE: Final = 256 << 10
 _OPEN_TABLES: Final = 256
+
+
+class BytesRead:
+    """Counts the bytes that a comparison of a state reads.
+
+    ``read``: bytes that were read so far.
+    """
+
+    def __init__(self) -> None:
+        self.read = 0
+        self._lock = process_lock()
+        self._files: dict[tuple[str, str], int] = {}
+        self._full = 0
+
+    @property
+    def stored(self) -> int:
+        """Bytes that both snapshots have of the state, in the parts that were compared."""
+        return sum(self._files.values()) + self._full
+
+    @property
+    def method(self) -> str:
+        """``incremental`` if common tables were skipped, ``full``, or ``mixed``: both, in different subtasks."""
+        if not self._files:
+            return FULL
+        return MIXED if self._full else INCREMENTAL
+
+    def add(self, size: int) -> None:
+        """Count bytes that were read."""
+        with self._lock:
+            self.read += size
+
+    def add_files(self, store: str, files: Iterable[tuple[str, int]]) -> None:
+        """Count the tables of a store, by name and size; once, even if several parts of them are compared."""
+        with self._lock:
+            self._files.update({(store, name): size for name, size in files})
+
+    def add_full(self, size: int) -> None:
+        """Count bytes that are read in full."""
+        with self._lock:
+            self.read += size
+            self._full += size
 
 
 @dataclass

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 import rocksdict
 
-from state_processor.applications.changes.comparison import INCREMENTAL, BytesRead
-from state_processor.applications.changes.store_changes import StoreChanges
+from state_processor.backends.analysis.store_changes import INCREMENTAL, BytesRead, StoreChanges
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.formats.sst.manifest import Family, Manifest, TableFile, read_manifest, write_manifest
 from state_processor.backends.formats.sst.table import COMPARATOR, Table
