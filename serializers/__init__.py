@@ -55,7 +55,7 @@ _HOMES: Final = {
     "register_value_class": "core.self_written",
 }
 """Modules that few processes need."""
-_OF_PLUGINS: Final = {name: f"{plugin.name}.{module}" for plugin in PLUGINS for name, module in plugin.functions.items()}
+_OF_PLUGINS: Final = {name: module for plugin in PLUGINS for name, module in plugin.functions.items()}
 """Functions of plug-ins, by the modules in ``state_processor.plugins``."""
 
 __all__ = [

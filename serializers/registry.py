@@ -381,8 +381,8 @@ def find_snapshot_class(class_name: str, version: int, source: DataInput, offset
 @lru_cache(maxsize=256)
 def plugin_of(class_name: str) -> Any:
     """Return the module of the plug-in that has the package of a class, and register its classes; ``None`` without a plug-in."""
-    name = next((plugin.name for plugin in PLUGINS if class_name.startswith(plugin.classes)), None)
-    module: Any = name and import_module(f"state_processor.plugins.{name}.serializers")
+    name = next((plugin.serializers for plugin in PLUGINS if class_name.startswith(plugin.classes)), None)
+    module: Any = name and import_module(f"state_processor.plugins.{name}")
     if hasattr(module, "register"):
         install(lambda: module.register)
     return module

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from importlib.metadata import EntryPoint
+from importlib import import_module
 from logging import getLogger
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -46,6 +46,9 @@ from state_processor.support.errors import (
     message_of,
 )
 from state_processor.support.plugin_table import PLUGINS
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINT_GROUP: Final = "state_processor.connectors"
 CONSUMER: Final = "-consumer"
@@ -116,8 +119,9 @@ def _of_kind(kind: type[K]) -> dict[str, K]:
 def built_in() -> tuple[Connector | SinkConnector, ...]:
     """Return the connectors of the core and then of the plug-ins."""
     connectors = list(OWN)
-    for name in (plugin.name for plugin in PLUGINS if plugin.connectors):
-        connectors += EntryPoint(name, f"state_processor.plugins.{name}.connectors:CONNECTORS", ENTRY_POINT_GROUP).load()
+    for plugin in PLUGINS:
+        if plugin.connectors:
+            connectors += import_module(f"state_processor.plugins.{plugin.connectors}").CONNECTORS
     return tuple(connectors)
 
 

@@ -71,7 +71,7 @@ def calls(classes: Iterable[str]) -> str:
 
 def _describing(name: str) -> str:
     if hasattr(plugin := plugin_of(name), "describe"):
-        return f"{plugin.__package__}.describe(release)"
+        return f"{plugin.__name__}.describe(release)"
     return f"register_kryo_class({name!r}, {{'field': 'java.lang.String', …}})"
 
 

@@ -1,6 +1,6 @@
-"""The table of built-in plug-ins: what the registries look for in the packages of ``state_processor.plugins``.
+"""The table of built-in plug-ins: what the registries look for in ``state_processor.plugins``.
 
-A package is imported when one of its connectors, classes or functions is needed. Installed packages need no row: they have entry
+A module is imported when one of its connectors, classes or functions is needed. Installed packages need no row: they have entry
 points.
 """
 
@@ -13,29 +13,36 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A package in ``state_processor.plugins``."""
+    """A module or a package in ``state_processor.plugins``. Its modules have their names there."""
 
-    name: str
-    connectors: bool = False  # whether its module ``connectors`` has ``CONNECTORS``
-    # Java packages of its classes: its module ``serializers`` has ``SNAPSHOTS`` with ``VERSIONS``, or ``register`` for Kryo's
-    classes: tuple[str, ...] = ()
-    functions: Mapping[str, str] = field(default_factory=dict)  # functions of ``state_processor.serializers``, by its modules
+    connectors: str = ""  # the module with ``CONNECTORS``
+    serializers: str = ""  # the module with ``SNAPSHOTS`` and ``VERSIONS``, or with ``register`` for classes that Kryo wrote
+    classes: tuple[str, ...] = ()  # the Java packages of the classes of ``serializers``
+    functions: Mapping[str, str] = field(default_factory=dict)  # functions of ``state_processor.serializers``, by module
 
 
 PLUGINS: Final = (
-    Plugin("hybrid", connectors=True),
-    Plugin("flink_cdc", connectors=True),
-    Plugin("aws", connectors=True),
-    Plugin("iceberg", connectors=True),
-    Plugin("paimon", connectors=True),
-    Plugin("pulsar", connectors=True, classes=("org.apache.flink.streaming.connectors.pulsar.",)),
-    Plugin("write_ahead", connectors=True),
-    Plugin("flink_agents", classes=("org.apache.flink.agents.",)),
-    Plugin("flink_scala_api", classes=("org.apache.flinkx.",), functions={"register_case_class": "case_classes"}),
-    Plugin("gelly", classes=("org.apache.flink.graph.",)),
+    Plugin("hybrid"),
+    Plugin("flink_cdc.connectors"),
+    Plugin("aws.connectors"),
+    Plugin("iceberg.connectors"),
+    Plugin("paimon.connectors"),
+    Plugin("pulsar", serializers="pulsar", classes=("org.apache.flink.streaming.connectors.pulsar.",)),
+    Plugin("write_ahead"),
+    Plugin(serializers="flink_agents", classes=("org.apache.flink.agents.",)),
     Plugin(
-        "legacy_consumers",
+        serializers="flink_scala_api.serializers",
+        classes=("org.apache.flinkx.",),
+        functions={"register_case_class": "flink_scala_api.case_classes"},
+    ),
+    Plugin(serializers="gelly", classes=("org.apache.flink.graph.",)),
+    Plugin(
+        serializers="legacy_consumers",
         classes=("org.apache.flink.streaming.connectors.kafka.", "org.apache.flink.streaming.connectors.kinesis."),
     ),
-    Plugin("protobuf", classes=("org.apache.flink.statefun.",), functions={"register_protobuf_serializer": "sized_messages"}),
+    Plugin(
+        serializers="protobuf",
+        classes=("org.apache.flink.statefun.",),
+        functions={"register_protobuf_serializer": "protobuf"},
+    ),
 )

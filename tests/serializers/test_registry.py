@@ -88,7 +88,7 @@ def test_an_entry_point_replaces_the_description_of_a_plugin(class_name: str) ->
     assert fields_of(class_name) == ["other"]
 
 
-@pytest.mark.parametrize("plugin", [plugin.name for plugin in PLUGINS if plugin.classes])
+@pytest.mark.parametrize("plugin", [plugin.serializers for plugin in PLUGINS if plugin.classes])
 def test_plugins_have_what_the_registry_looks_for(plugin: str) -> None:
-    module = import_module(f"state_processor.plugins.{plugin}.serializers")
+    module = import_module(f"state_processor.plugins.{plugin}")
     assert hasattr(module, "SNAPSHOTS") or hasattr(module, "register")

@@ -16,7 +16,7 @@ from state_processor.backends.connectors.connector import Connector, EnumeratorS
 from state_processor.backends.connectors.file import FILE
 from state_processor.backends.connectors.kafka import KAFKA
 from state_processor.backends.connectors.sequence import SEQUENCE
-from state_processor.plugins.hybrid.connectors import HYBRID
+from state_processor.plugins.hybrid import HYBRID
 from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
 
 

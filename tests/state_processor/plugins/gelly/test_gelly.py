@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from state_processor.plugins.gelly.serializers import (
+from state_processor.plugins.gelly import (
     LongValueWithProperHashCodeSerializer,
     NullValueArraySerializer,
     StringValueArraySerializer,

@@ -14,9 +14,13 @@ import pytest
 from google.protobuf import descriptor_pb2, timestamp_pb2
 
 from state_processor.errors import CorruptSnapshotError, InvalidRowError, OptionError, UnsupportedFormatError
-from state_processor.plugins.protobuf.messages import message_class
-from state_processor.plugins.protobuf.sized_messages import STATEFUN_SNAPSHOT, register_protobuf_serializer
-from state_processor.plugins.protobuf.statefun import MESSAGE_SNAPSHOT, REMOTE_VALUE_SNAPSHOT
+from state_processor.plugins.protobuf import (
+    MESSAGE_SNAPSHOT,
+    REMOTE_VALUE_SNAPSHOT,
+    STATEFUN_SNAPSHOT,
+    message_class,
+    register_protobuf_serializer,
+)
 from state_processor.serializers import (
     DataOutput,
     DecodeOptions,

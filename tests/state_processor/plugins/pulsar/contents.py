@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from state_processor.plugins.pulsar import layouts as pulsar
+from state_processor.plugins import pulsar
 
 Strategy = st.SearchStrategy[Any]
 TEXT = st.text(max_size=5)

@@ -12,8 +12,8 @@ import state_processor as sp
 from state_processor import connectors
 from state_processor.connectors import CoordinatorState, SourceState, Versioned, fitting
 from state_processor.errors import InvalidRowError
-from state_processor.plugins.pulsar import layouts as pulsar
-from state_processor.plugins.pulsar.serializers import MessageIdSerializer, TopicSubscriptionSerializer
+from state_processor.plugins import pulsar
+from state_processor.plugins.pulsar import MessageIdSerializer, TopicSubscriptionSerializer
 from state_processor.serializers import DecodeOptions, TupleSerializer
 
 SPLIT = {

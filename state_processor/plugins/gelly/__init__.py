@@ -1,1 +1,0 @@
-"""Gelly, Flink's graph library: serializers of its arrays of values."""

@@ -1,1 +1,0 @@
-"""Flink's hybrid source, which reads one source after the other."""

@@ -1,1 +1,0 @@
-"""``FlinkKafkaConsumer`` and ``FlinkKinesisConsumer``, the sources before FLIP-27: classes that Kryo wrote into their state."""

@@ -1,1 +1,0 @@
-"""Messages of Protocol Buffers that serializers write, and the serializers of Stateful Functions."""

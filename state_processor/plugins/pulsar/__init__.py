@@ -1,1 +1,0 @@
-"""Apache Pulsar: its sources and its sink."""

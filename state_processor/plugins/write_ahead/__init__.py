@@ -1,1 +1,0 @@
-"""Sinks with a write-ahead log, such as the one of Cassandra."""
