@@ -26,8 +26,19 @@ from state_processor.connectors.java import (
     elements,
 )
 from state_processor.errors import InvalidRowError, UnsupportedFormatError
-from state_processor.plugins.iceberg.classes import CLASSES, DELETES, EXPRESSIONS, FIELDS, ICEBERG, PARTITION_FIELDS, TASKS, TYPES
-from state_processor.plugins.iceberg.objects import FileObjects, file_content, unboxed
+from state_processor.plugins.iceberg.objects import (
+    CLASSES,
+    DELETES,
+    EXPRESSIONS,
+    FIELDS,
+    ICEBERG,
+    PARTITION_FIELDS,
+    TASKS,
+    TYPES,
+    FileObjects,
+    file_content,
+    unboxed,
+)
 
 TRANSFORMS: Final = f"{ICEBERG}.transforms"
 _OPERATION: Final = f"{EXPRESSIONS}.Expression$Operation"
