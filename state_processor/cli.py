@@ -129,7 +129,7 @@ _MODULES: Final = {
     "diff": "applications.changes.commands",
     "find": "applications.fleet.finding_commands",
     "erase": "applications.fleet.finding_commands",
-    "report": "applications.report.commands",
+    "report": "applications.report.page",
     "count": "commands.exporting",
     "export": "commands.exporting",
     "copy": "commands.rewriting",

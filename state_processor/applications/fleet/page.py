@@ -10,7 +10,7 @@ from html import escape
 from typing import Any, Final
 
 from state_processor import __version__
-from state_processor.applications.report.style import STYLE
+from state_processor.applications.report.page import STYLE
 from state_processor.command_line import count_text, size_text, text_of
 
 _SCRIPT: Final = """

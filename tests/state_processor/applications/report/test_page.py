@@ -20,9 +20,8 @@ import pytest
 import state_processor as sp
 from state_processor.applications.report.contents import LargestKeys, SnapshotMeasures, contents
 from state_processor.applications.report.distribution import Distribution, Subtasks
-from state_processor.applications.report.page import findings, page, share_text
+from state_processor.applications.report.page import STYLE, findings, page, share_text
 from state_processor.applications.report.restoring import Restoring
-from state_processor.applications.report.style import STYLE
 from state_processor.backends.analysis.entry_sizes import KeyedSizes
 from state_processor.backends.read.keyed_splits import KeyedSplit
 from state_processor.cli import BAD_INPUT, main
