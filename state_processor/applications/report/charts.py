@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from state_processor.applications.report.distribution import Distribution, Numbers
+from state_processor.applications.report.contents import Distribution, Numbers
 from state_processor.command_line import FEWEST_BARS, TimeHistogram, count_text, size_text, unit_of
 
 _HEIGHT: Final = 100

@@ -13,8 +13,7 @@ import numpy as np
 
 from state_processor import __version__
 from state_processor.applications.report import charts
-from state_processor.applications.report.contents import KEYS, LargestKeys, SnapshotMeasures, contents
-from state_processor.applications.report.distribution import Distribution, Subtasks
+from state_processor.applications.report.contents import KEYS, Distribution, LargestKeys, SnapshotMeasures, Subtasks, contents
 from state_processor.command_line import (
     SNAPSHOT,
     argument,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from state_processor.applications.report import charts
-from state_processor.applications.report.distribution import Distribution
+from state_processor.applications.report.contents import Distribution
 from state_processor.display.histograms import TimeHistogram
 
 SVG = "{http://www.w3.org/2000/svg}"

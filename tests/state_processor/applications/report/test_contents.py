@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import state_processor as sp
-from state_processor.applications.report.contents import LargestKeys
-from state_processor.applications.report.distribution import Distribution
+from state_processor.applications.report.contents import Distribution, LargestKeys
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.stored_operator import find_operator
 from tests.state_processor.samples import FIXTURES, expected_state

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from state_processor.applications.report.distribution import Distribution, Places, Subtasks
+from state_processor.applications.report.contents import Distribution, Places, Subtasks
 
 
 def test_skew_is_the_largest_part_by_the_mean() -> None:

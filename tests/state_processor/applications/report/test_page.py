@@ -18,8 +18,7 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
-from state_processor.applications.report.contents import LargestKeys, SnapshotMeasures, contents
-from state_processor.applications.report.distribution import Distribution, Subtasks
+from state_processor.applications.report.contents import Distribution, LargestKeys, SnapshotMeasures, Subtasks, contents
 from state_processor.applications.report.page import STYLE, findings, page, share_text
 from state_processor.applications.report.restoring import Restoring
 from state_processor.backends.analysis.entry_sizes import KeyedSizes
