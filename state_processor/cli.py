@@ -161,7 +161,7 @@ _MODULES: Final = {
     "orphans": "applications.retention.commands",
     "dispose": "applications.retention.commands",
     "retain": "applications.retention.commands",
-    "sync": "applications.lake.commands",
+    "sync": "applications.lake.sync",
     "sql": "applications.sql.commands",
     "serve": "applications.serving.commands",
     "browse": "applications.serving.commands",
