@@ -13,8 +13,7 @@ import pyarrow as pa
 from state_processor import SnapshotInfo
 from state_processor.applications.fleet.grouping import jobs_of
 from state_processor.applications.fleet.measures import Measurement, Row
-from state_processor.applications.retention.file_shapes import directory_of_job
-from state_processor.applications.retention.file_uses import OrderedPaths, find_file_uses, real_path
+from state_processor.applications.retention.file_uses import OrderedPaths, directory_of_job, find_file_uses, real_path
 from state_processor.applications.retention.removal import Age, check_all_readable, possibly_claimed, removal_of_orphans
 from state_processor.command_line import progress
 from state_processor.errors import OptionError, StateProcessorError

@@ -7,6 +7,7 @@ absolute path uses two files: Flink opens the file at the recorded path, and thi
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +32,47 @@ from state_processor.snapshots import (
     streams_in_files,
 )
 from state_processor.support import cached_property, redacted_repr
+
+_UUID: Final = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
+_SAVEPOINT: Final = re.compile(r"savepoint-[0-9a-f]{6}-[0-9a-f]{12}")
+_STATE_FILE: Final = re.compile(_UUID)
+_UNFINISHED_METADATA: Final = re.compile(rf"\._metadata\.inprogress\.{_UUID}")
+_OF_SNAPSHOT: Final = rf"chk-\d+|{_SAVEPOINT.pattern}"
+_MERGED: Final = r"shared/job_[^/]+_op_[^/]+_\d+_\d+|taskowned/job_[^/]+_tm_[^/]+"
+_OF_JOB: Final = rf"(?:{_MERGED}|shared/op_[^/]+_attempt_\d+/db|shared|dstl)"
+_MERGED_FILE: Final = re.compile(rf"(?:.*/)?(?:{_MERGED})/{_UUID}")
+_FILE: Final = re.compile(rf"(?:.*/)?(?:(?:{_OF_SNAPSHOT}|{_OF_JOB})/{_UUID}|(?:{_OF_SNAPSHOT})/{_UNFINISHED_METADATA.pattern})")
+_PLACE_IN_JOB: Final = re.compile(rf"(?P<job>.*)/(?:chk-\d+|{_OF_JOB}|taskowned)/[^/]+")
+
+
+def is_savepoint_name(name: str) -> bool:
+    """Check if a directory has the name that Flink gives to a savepoint."""
+    return bool(_SAVEPOINT.fullmatch(name))
+
+
+def is_name_of_flink(name: str) -> bool:
+    """Check if a file has a name that Flink gives to files in the directory of a snapshot, which users may have renamed."""
+    return bool(_STATE_FILE.fullmatch(name) or _UNFINISHED_METADATA.fullmatch(name))
+
+
+def is_made_by_flink(location: Location) -> bool:
+    """Check if a file has the name and the place of a file of a checkpoint or savepoint.
+
+    Files directly in ``taskowned`` belong to operators, and state may name them.
+    """
+    return bool(_FILE.fullmatch(location.path))
+
+
+def is_merged(location: Location) -> bool:
+    """Check if a file has the name and the place of a merged file."""
+    return bool(_MERGED_FILE.fullmatch(location.path))
+
+
+def directory_of_job(location: Location) -> str | None:
+    """Return the directory of the job that has written a file; ``None`` for other places."""
+    place = _PLACE_IN_JOB.fullmatch(location.path)
+    return None if place is None else str(location._replace(path=place["job"]))
+
 
 _ATTEMPTS: Final = 8
 """Readings until a directory is called too restless."""

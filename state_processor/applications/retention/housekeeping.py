@@ -9,8 +9,7 @@ from functools import partial
 from os import PathLike, fspath
 from typing import Final, Unpack
 
-from state_processor.applications.retention.file_shapes import is_savepoint_name
-from state_processor.applications.retention.file_uses import FileUses, find_file_uses, is_below, real_path
+from state_processor.applications.retention.file_uses import FileUses, find_file_uses, is_below, is_savepoint_name, real_path
 from state_processor.applications.retention.removal import (
     Age,
     Removal,

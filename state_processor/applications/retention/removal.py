@@ -18,19 +18,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 from uuid import uuid4
 
-from state_processor.applications.retention.file_shapes import (
-    directory_of_job,
-    is_made_by_flink,
-    is_merged,
-    is_name_of_flink,
-    is_savepoint_name,
-)
 from state_processor.applications.retention.file_uses import (
     FileUses,
     ListedFile,
     OrderedPaths,
     StoredSnapshot,
+    directory_of_job,
     is_below,
+    is_made_by_flink,
+    is_merged,
+    is_name_of_flink,
+    is_savepoint_name,
     real_path,
 )
 from state_processor.errors import StateProcessorError, WriteError

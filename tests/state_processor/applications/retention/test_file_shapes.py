@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import state_processor as sp
-from state_processor.applications.retention.file_shapes import directory_of_job, is_made_by_flink, is_merged
+from state_processor.applications.retention.file_uses import directory_of_job, is_made_by_flink, is_merged
 from state_processor.backends.files.location import Location
 from tests.claimed_checkpoints import SAVEPOINT
 from tests.old_checkpoints import STRAY, aged, job_with_checkpoints
