@@ -17,8 +17,7 @@ from state_processor import OperatorIdentifier, WriteSummary
 from state_processor.applications.erasing.erased_rows import Action, checked_actions, erased_row, holding
 from state_processor.applications.erasing.erasure_report import ErasureReport
 from state_processor.applications.finding.finding import search, sought, sought_keys, unfit_keys
-from state_processor.applications.finding.needles import Needle
-from state_processor.applications.finding.state_search import search_batch, spellings
+from state_processor.applications.finding.state_search import Needle, search_batch, spellings
 from state_processor.applications.sql.conditions import matching_rows
 from state_processor.arrow import SavepointWriter
 from state_processor.command_line import progress

@@ -21,8 +21,7 @@ from state_processor.applications.explain.rules import Sighting
 from state_processor.applications.explain.scene import Finding, Scene
 from state_processor.applications.explain.state_owners import by_owner, is_of_other_owner
 from state_processor.applications.explain.steps import of_step
-from state_processor.applications.finding.needles import Needle
-from state_processor.applications.finding.state_search import StateSearch
+from state_processor.applications.finding.state_search import Needle, StateSearch
 from state_processor.applications.jobs.contents import NO_CONTENTS
 from state_processor.applications.jobs.signature import (
     KEY,

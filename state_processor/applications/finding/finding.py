@@ -9,8 +9,7 @@ from typing import Any, Final, TypeAlias, Unpack
 
 import pyarrow as pa
 
-from state_processor.applications.finding.needles import Needle
-from state_processor.applications.finding.state_search import HITS, UNDECODED, StateSearch, merged
+from state_processor.applications.finding.state_search import HITS, UNDECODED, Needle, StateSearch, merged
 from state_processor.command_line import Answer, progress, render_records
 from state_processor.errors import OptionError
 from state_processor.options import SnapshotAccess, SnapshotOptions, spelled, takes_options

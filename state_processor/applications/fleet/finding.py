@@ -10,7 +10,7 @@ from typing import Any, Final, Unpack
 import pyarrow as pa
 
 from state_processor.applications.finding.finding import Findings, check_sought, search, sought, sought_keys
-from state_processor.applications.finding.needles import Needle
+from state_processor.applications.finding.state_search import Needle
 from state_processor.applications.fleet.measures import Measurement
 from state_processor.applications.fleet.table import Directories, measured, roots_of
 from state_processor.command_line import Answer, render_records

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_processor.applications.finding.needles import Needle
-from state_processor.applications.finding.state_search import StateSearch, merged, search_batch
+from state_processor.applications.finding.state_search import Needle, StateSearch, merged, search_batch
 from state_processor.backends.analysis.stored_bytes import all_parts, contents
 from state_processor.backends.files import ordered_threads
 from state_processor.backends.metadata import handles as h
