@@ -1,6 +1,6 @@
 """Iceberg's Java objects: its serializable classes, as object streams describe them, and results of its writers.
 
-The bytes of other releases differ in the numbers of classes. Unchanged content is written with the bytes that it was read from.
+Unchanged content is written with the bytes that it was read from.
 Iceberg: ``WriteResult``, ``BaseFile``, ``PartitionData``.
 """
 
@@ -27,7 +27,7 @@ from state_processor.connectors.java import (
 )
 from state_processor.errors import InvalidRowError, UnsupportedFormatError
 
-# Classes
+# Classes. Their numbers follow from the sources of Iceberg 1.11 and javac 17; other releases have other numbers.
 
 ICEBERG: Final = "org.apache.iceberg"
 TYPES: Final = f"{ICEBERG}.types"
