@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from logging import getLogger
 from typing import Any, Final
 
-from state_processor.applications.fleet.findings import KINDS
+from state_processor.applications.fleet.measures import KINDS
 from state_processor.errors import OptionError, StateProcessorError
 from state_processor.support import process_lock
 
