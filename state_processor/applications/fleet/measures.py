@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from state_processor import SnapshotInfo
-from state_processor.applications.fleet.grouping import JobSnapshots, jobs_of
+from state_processor.applications.fleet.table import JobSnapshots, jobs_of
 from state_processor.applications.report.restoring import oldest_flink, restoring_releases
 from state_processor.command_line import count_text
 from state_processor.errors import StateProcessorError

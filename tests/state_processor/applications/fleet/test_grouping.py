@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state_processor.applications.fleet.grouping import JobSnapshots
+from state_processor.applications.fleet.table import JobSnapshots
 from state_processor.backends.metadata.discovery import SnapshotInfo
 from state_processor.options.access import SnapshotAccess
 
