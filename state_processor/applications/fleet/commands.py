@@ -5,21 +5,31 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from hashlib import sha256
+from html import escape
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from logging import getLogger
 from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.applications.fleet.openmetrics import MetricsServer, metrics
-from state_processor.applications.fleet.page import age_text, findings_text, fleet_page, growth_text, largest_text
+from state_processor import __version__
+from state_processor.applications.fleet.measures import KINDS
 from state_processor.applications.fleet.table import SORTS, TRANSACTION_TIMEOUT, fleet
+from state_processor.applications.report.page import STYLE
 from state_processor.command_line import (
     PRINTING,
     UNBOUNDED,
     argument,
     check_new,
     command,
+    count_text,
     flag_values,
     flags,
     new_file,
@@ -30,13 +40,265 @@ from state_processor.command_line import (
     say,
     size_text,
     switch,
+    text_of,
     write_rows,
     write_text,
 )
-from state_processor.errors import OptionError
+from state_processor.errors import OptionError, StateProcessorError
 from state_processor.options import Kind
 from state_processor.snapshots import DEPTH, Location
-from state_processor.support import presentable
+from state_processor.support import presentable, process_lock
+
+CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+_PATH: Final = "/metrics"
+_LOG: Final = getLogger("state_processor")
+
+_Row = Mapping[str, Any]
+_Sample = tuple[dict[str, str], float]
+
+
+def metrics(rows: Sequence[_Row]) -> str:
+    """Return the metrics of the rows of a fleet. Unknown values are left out."""
+    lines: list[str] = []
+    for name, unit, help_text, samples in _FAMILIES:
+        lines += [f"# TYPE {name} gauge", *([f"# UNIT {name} {unit}"] if unit else []), f"# HELP {name} {help_text}"]
+        lines += [f"{name}{_labels(labels)} {value!r}" for row in rows for labels, value in samples(row)]
+    return "\n".join([*lines, "# EOF", ""])
+
+
+def _job(row: _Row) -> dict[str, str]:
+    return {"directory": row["directory"], "job_id": row["job_id"] or ""}
+
+
+def _column(name: str) -> Callable[[_Row], Iterator[_Sample]]:
+    def samples(row: _Row) -> Iterator[_Sample]:
+        if row[name] is not None:
+            yield _job(row), row[name]
+
+    return samples
+
+
+def _time(row: _Row) -> Iterator[_Sample]:
+    if row["time"] is not None:
+        yield _job(row), row["time"].timestamp()
+
+
+def _error(row: _Row) -> Iterator[_Sample]:
+    yield _job(row), int(row["error"] is not None)
+
+
+def _findings(row: _Row) -> Iterator[_Sample]:
+    if row["findings"] is not None:
+        kinds = {finding["kind"] for finding in row["findings"]}
+        yield from ((_job(row) | {"kind": kind}, int(kind in kinds)) for kind in KINDS)
+
+
+_FAMILIES: Final = (
+    ("flink_snapshot_timestamp_seconds", "seconds", "Time of the newest complete snapshot.", _time),
+    ("flink_snapshot_size_bytes", "bytes", "State of the newest complete snapshot.", _column("size_in_bytes")),
+    ("flink_snapshot_growth_bytes_per_day", "", "Growth since the oldest snapshot of the same kind.", _column("bytes_per_day")),
+    ("flink_snapshots", "", "Snapshots of the job.", _column("snapshots")),
+    ("flink_snapshots_incomplete", "", "Snapshots without a readable _metadata or without files.", _column("incomplete")),
+    ("flink_orphan_files", "", "Files that no snapshot uses.", _column("orphans")),
+    ("flink_snapshot_finding", "", "1 if the newest snapshot has a finding of the kind.", _findings),
+    ("flink_snapshot_error", "", "1 if a snapshot or the directory can not be read.", _error),
+)
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+class MetricsServer:
+    """A server of metrics at ``/metrics``.
+
+    ``address``: host and port; port 0 for a free port. ``measure``: returns the rows of the fleet. ``seconds``: seconds until a
+    request measures again.
+    """
+
+    def __init__(self, address: tuple[str, int], measure: Callable[[], Sequence[_Row]], seconds: float) -> None:
+        self._measure = measure
+        self._seconds = seconds
+        self._lock = process_lock()
+        self._measured: tuple[float, str] | None = None
+        answer = self._text
+
+        class Handler(BaseHTTPRequestHandler):
+            timeout = 10
+
+            def do_GET(self) -> None:
+                if self.path.partition("?")[0] != _PATH:
+                    self.send_error(404, f"metrics are at {_PATH}")
+                    return
+                try:
+                    content = answer().encode("utf-8", "replace")
+                except StateProcessorError:
+                    _LOG.exception("the metrics could not be measured")
+                    self.send_error(503, "the metrics could not be measured; the log has the reason")
+                    return
+                self.send_response(200)
+                self.send_header("Content-Type", CONTENT_TYPE)
+                self.send_header("Content-Length", str(len(content)))
+                with suppress(ConnectionError):  # a scraper has its own timeout
+                    self.end_headers()
+                    self.wfile.write(content)
+
+            def log_message(self, format: str, *arguments: Any) -> None:
+                _LOG.debug(format, *arguments)
+
+        try:
+            self._server = ThreadingHTTPServer(address, Handler)
+        except OSError as problem:
+            raise OptionError(f"--openmetrics {address[0]}:{address[1]}: {problem.strerror or problem}") from None
+
+    @property
+    def port(self) -> int:
+        """The port."""
+        return int(self._server.server_address[1])
+
+    def _text(self) -> str:
+        with self._lock:
+            if self._measured is None or time.monotonic() - self._measured[0] > self._seconds:
+                self._measured = (time.monotonic(), metrics(self._measure()))
+            return self._measured[1]
+
+    def serve(self) -> None:
+        """Answer requests until the process is interrupted, or :meth:`close` is called."""
+        self._server.serve_forever()
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+_SCRIPT: Final = """
+for (const button of document.querySelectorAll("th button")) button.addEventListener("click", () => {
+  const head = button.parentElement, up = head.getAttribute("aria-sort") === "descending", body = document.querySelector("tbody");
+  for (const other of head.parentElement.children) other.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", up ? "ascending" : "descending");
+  const value = row => row.children[head.cellIndex].dataset.value;
+  const compared = (a, b) => head.dataset.text ? a.localeCompare(b) : a - b;
+  const rows = [...body.rows], empty = rows.filter(row => value(row) === "");
+  const filled = rows.filter(row => value(row) !== "").sort((a, b) => compared(value(a), value(b)) * (up ? 1 : -1));
+  body.append(...filled, ...empty);
+});
+"""
+_DIGEST: Final = b64encode(sha256(_SCRIPT.encode()).digest()).decode()
+_POLICY: Final = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{_DIGEST}'"
+_STYLE: Final = """
+body { max-width: 1900px; }
+th button { all: unset; cursor: pointer; } th button:focus-visible { outline: 2px solid var(--accent); }
+th[aria-sort=descending] button::after { content: " ↓"; } th[aria-sort=ascending] button::after { content: " ↑"; }
+td.number { text-align: right; white-space: nowrap; }
+"""
+_DAY, _HOUR, _MINUTE = 86_400, 3600, 60
+
+Row = Mapping[str, Any]
+
+
+def age_text(seconds: float | None) -> str:
+    """Return an age in two units: ``3d 4h``."""
+    if seconds is None:
+        return ""
+    whole = max(0, round(seconds))
+    for unit, name, part, part_name in ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"), (_MINUTE, "min", 1, "s")):
+        if whole >= unit:
+            return f"{whole // unit}{name} {whole % unit // part}{part_name}"
+    return f"{whole}s"
+
+
+def growth_text(bytes_per_day: float | None) -> str:
+    """Return a growth per day with its sign."""
+    if bytes_per_day is None:
+        return ""
+    return f"{'-' if bytes_per_day < 0 else '+'}{size_text(round(abs(bytes_per_day)))}"
+
+
+def largest_text(row: Row) -> str:
+    """Return the largest operators with their sizes."""
+    return ", ".join(f"{o['operator']} {size_text(o['size_in_bytes'])}" for o in row["largest_operators"] or ())
+
+
+def findings_text(row: Row) -> str:
+    """Return the error and the findings of a row."""
+    texts = [f"{finding['kind']}: {finding['text']}" for finding in row["findings"] or ()]
+    return "; ".join([*([row["error"]] if row["error"] else ()), *texts])
+
+
+def fleet_page(rows: Sequence[Row], directories: Iterable[str], time: datetime) -> str:
+    """Return the page about the rows of a fleet."""
+    failed = sum(row["error"] is not None for row in rows)
+    with_findings = sum(bool(row["findings"]) for row in rows)
+    size = sum(row["size_in_bytes"] or 0 for row in rows)
+    facts = {
+        "rows": count_text(len(rows)),
+        "size of the newest snapshots": size_text(size),
+        "with findings": count_text(with_findings),
+        "with errors": count_text(failed),
+        "made": f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
+    }
+    entries = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items())
+    head = "".join(
+        f'<th{"" if is_number else " data-text=1"} scope="col"><button>{escape(name)}</button></th>'
+        for name, is_number, _, _ in _COLUMNS
+    )
+    body = "".join(map(_line, rows))
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<title>Jobs</title>
+<style>{STYLE}{_STYLE}</style>
+</head>
+<body>
+<h1>Jobs</h1>
+<p class="path">{escape(text_of(", ".join(directories)))}</p>
+<section><dl>{entries}</dl></section>
+<section><div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></section>
+<footer>state-processor {escape(__version__)}</footer>
+<script>{_SCRIPT}</script>
+</body>
+</html>
+"""
+
+
+_COLUMNS: Final = (
+    ("job", False, lambda row: row["job_id"] or row["directory"], lambda row: row["job_id"] or ""),
+    ("directory", False, lambda row: row["directory"], lambda row: row["directory"]),
+    ("checkpoint", True, lambda row: row["checkpoint_id"], lambda row: count_text(row["checkpoint_id"])),
+    ("age", True, lambda row: row["age_seconds"], lambda row: age_text(row["age_seconds"])),
+    ("size", True, lambda row: row["size_in_bytes"], lambda row: size_text(row["size_in_bytes"])),
+    ("per day", True, lambda row: row["bytes_per_day"], lambda row: growth_text(row["bytes_per_day"])),
+    ("snapshots", True, lambda row: row["snapshots"], lambda row: count_text(row["snapshots"])),
+    ("incomplete", True, lambda row: row["incomplete"], lambda row: count_text(row["incomplete"])),
+    ("orphans", True, lambda row: row["orphans"], lambda row: count_text(row["orphans"])),
+    ("restorable by", False, lambda row: row["restorable_by"], lambda row: row["restorable_by"] or ""),
+    ("largest operators", False, largest_text, largest_text),
+    ("findings", True, lambda row: len(row["findings"] or ()) or (0 if row["error"] else None), findings_text),
+    ("not checked", False, lambda row: "; ".join(row["unchecked"] or ()), lambda row: "; ".join(row["unchecked"] or ())),
+)
+"""Columns: the name, whether it has numbers, the value that sorts it, and its text."""
+
+
+def _line(row: Row) -> str:
+    return f"<tr>{''.join(_cell(row, column) for column in _COLUMNS)}</tr>"
+
+
+def _cell(row: Row, column: tuple[str, bool, Any, Any]) -> str:
+    name, is_number, value, text = column
+    sorted_by = value(row)
+    kind = (
+        ' class="number"' if is_number and name != "findings" else ' class="bad"' if name == "findings" and row["error"] else ""
+    )
+    return f'<td{kind} data-value="{escape("" if sorted_by is None else str(sorted_by))}">{escape(text_of(text(row)))}</td>'
+
 
 _ADDRESS: Final = re.compile(r"(?P<host>[A-Za-z0-9.\-]*|\[[0-9a-fA-F:]+\]):(?P<port>[0-9]{1,5})")
 _PAGE, _PARQUET = (".html", ".htm"), ".parquet"

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from state_processor.applications.fleet.commands import MetricsServer, metrics
 from state_processor.applications.fleet.measures import KINDS
-from state_processor.applications.fleet.openmetrics import MetricsServer, metrics
 from state_processor.applications.fleet.table import FLEET_SCHEMA
 from state_processor.support.errors import MissingFileError, OptionError
 from tests.waiting import join

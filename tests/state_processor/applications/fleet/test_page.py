@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from state_processor.applications.fleet.page import age_text
+from state_processor.applications.fleet.commands import age_text
 from state_processor.applications.fleet.table import FLEET_SCHEMA
 from state_processor.cli import main
 from tests.state_processor.applications.fleet.jobs import ORDERS, checkpoint
