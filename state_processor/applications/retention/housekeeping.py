@@ -10,7 +10,6 @@ from functools import partial
 from os import PathLike, fspath
 from typing import Any, Final, Unpack
 
-from state_processor.applications.retention import housekeeping as retention
 from state_processor.applications.retention.file_uses import FileUses, find_file_uses, is_below, is_savepoint_name, real_path
 from state_processor.applications.retention.removal import (
     Age,
@@ -466,7 +465,7 @@ def _removal(subject: str) -> Argument:
     """Return the arguments of commands that remove files; ``subject`` has an age."""
     text = f"{subject} within this time stay (default: %(default)s)"
     return several(
-        argument("--older-than", default=retention.GUARD, metavar="AGE", help=text),
+        argument("--older-than", default=GUARD, metavar="AGE", help=text),
         switch("--delete", "remove the files; without it, they are only shown"),
         switch("--json", "one JSON object instead of text"),
     )
@@ -482,7 +481,7 @@ def _removal(subject: str) -> Argument:
     python=("sp.files",),
 )
 def _files(options: argparse.Namespace) -> None:
-    uses = retention.files(options.path, also=options.also, **flag_values(options))
+    uses = files(options.path, also=options.also, **flag_values(options))
     if options.json:
         print_json(
             {"path": use.path, "size_in_bytes": use.size, "modified": use.modified, "snapshots": list(use.snapshots)}
@@ -519,7 +518,7 @@ def _users(users: list[str]) -> str:
     python=("sp.orphans",),
 )
 def _orphans(options: argparse.Namespace) -> bool:
-    return _report(retention.orphans(options.path, **_removal_arguments(options)), options)
+    return _report(orphans(options.path, **_removal_arguments(options)), options)
 
 
 @command(
@@ -535,7 +534,7 @@ def _orphans(options: argparse.Namespace) -> bool:
 )
 def _dispose(options: argparse.Namespace) -> bool:
     pointers = {"high_availability": options.high_availability}
-    return _report(retention.dispose(options.path, **pointers, **_removal_arguments(options)), options)
+    return _report(dispose(options.path, **pointers, **_removal_arguments(options)), options)
 
 
 @command(
@@ -554,7 +553,7 @@ def _dispose(options: argparse.Namespace) -> bool:
 )
 def _retain(options: argparse.Namespace) -> bool:
     limits = {"keep": options.keep, "newer_than": options.newer_than, "high_availability": options.high_availability}
-    return _report(retention.retain(options.path, **limits, **_removal_arguments(options)), options)
+    return _report(retain(options.path, **limits, **_removal_arguments(options)), options)
 
 
 def _removal_arguments(options: argparse.Namespace) -> dict[str, Any]:
@@ -562,7 +561,7 @@ def _removal_arguments(options: argparse.Namespace) -> dict[str, Any]:
     return arguments | flag_values(options)
 
 
-def _report(summary: retention.RemovalSummary, options: argparse.Namespace) -> bool:
+def _report(summary: RemovalSummary, options: argparse.Namespace) -> bool:
     if options.json:
         names = ("removed", "snapshots", "files", "shared_files", "outside", "spared", "notes", "searched")
         print_json([{name: getattr(summary, name) for name in names} | {"size_in_bytes": summary.size}])
