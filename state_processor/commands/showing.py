@@ -50,7 +50,7 @@ from state_processor.serializers.text_grammar import parse_json
 from state_processor.support.errors import OptionError
 from state_processor.types.identifier import OperatorIdentifier
 
-_CONDITIONS: Final = "state_processor.applications.sql.conditions"
+_QUERIES: Final = "state_processor.applications.sql.session"
 """The module that evaluates conditions of SQL, with DuckDB. Only ``--where`` imports it."""
 DISPLAY: Final[dict[str, Any]] = {"nanos": "string"}
 """How times become text, with all digits: on terminals, and in files of text. Typed data has the default of ``nanos``."""
@@ -80,7 +80,7 @@ def state_batches(
     if options.where is None:
         return arrow.read_state(options.path, operator, state, **values)
     request = StateRequest(operator, state, values.pop("kind"), None, values)
-    rows: Iterator[pa.RecordBatch] = import_module(_CONDITIONS).matching_rows(request.open_path(options.path), options.where)
+    rows: Iterator[pa.RecordBatch] = import_module(_QUERIES).matching_rows(request.open_path(options.path), options.where)
     return rows
 
 

@@ -18,7 +18,7 @@ from state_processor.applications.erasing.erased_rows import Action, checked_act
 from state_processor.applications.erasing.erasure_report import ErasureReport
 from state_processor.applications.finding.finding import search, sought, sought_keys, unfit_keys
 from state_processor.applications.finding.state_search import Needle, search_batch, spellings
-from state_processor.applications.sql.conditions import matching_rows
+from state_processor.applications.sql.session import matching_rows
 from state_processor.arrow import SavepointWriter
 from state_processor.command_line import progress
 from state_processor.errors import OptionError, StateProcessorError, UnsupportedFormatError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import state_processor as sp
-from state_processor.applications.sql.conditions import matching_rows
+from state_processor.applications.sql.session import matching_rows
 from state_processor.read.scans import StateRequest
 
 if TYPE_CHECKING:
