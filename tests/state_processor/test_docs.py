@@ -19,10 +19,9 @@ import pytest
 
 import state_processor as sp
 from state_processor import cli, serializers
-from state_processor.applications.serving.access import Permission
 from state_processor.applications.serving.flight import FlightServer
 from state_processor.applications.serving.following import Followed
-from state_processor.applications.serving.limits import Limits
+from state_processor.applications.serving.limits import Limits, Permission
 from state_processor.cli import command_parser
 from state_processor.serializers import registrations
 

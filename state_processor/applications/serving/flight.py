@@ -15,9 +15,8 @@ import pyarrow as pa
 from pyarrow import flight
 
 from state_processor import OperatorIdentifier
-from state_processor.applications.serving.access import Permission
 from state_processor.applications.serving.following import READING, Followed, ServedSnapshot
-from state_processor.applications.serving.limits import BusyError, Limits, TimeLimitError
+from state_processor.applications.serving.limits import BusyError, Limits, Permission, TimeLimitError
 from state_processor.applications.serving.queries import QueryProcesses
 from state_processor.applications.serving.query_process import with_notes
 from state_processor.arrow import Rows

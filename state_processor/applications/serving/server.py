@@ -11,9 +11,8 @@ from contextlib import suppress
 from os import PathLike
 from typing import Any, Final
 
-from state_processor.applications.serving.access import Permission
 from state_processor.applications.serving.following import Followed
-from state_processor.applications.serving.limits import Limits
+from state_processor.applications.serving.limits import Limits, Permission
 from state_processor.errors import OptionError
 from state_processor.support import require
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from state_processor.applications.serving.access import Permission
+from state_processor.applications.serving.limits import Permission
 from tests.state_processor.applications.serving.checkpoints import TOKEN
 
 

@@ -11,8 +11,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.applications.serving import app, browsing
-from state_processor.applications.serving.access import Permission
-from state_processor.applications.serving.limits import Limits
+from state_processor.applications.serving.limits import Limits, Permission
 from state_processor.support.errors import OptionError
 from tests.state_processor.applications.serving.checkpoints import TOKEN
 from tests.state_processor.applications.serving.web import Web

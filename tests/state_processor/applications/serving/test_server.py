@@ -12,9 +12,8 @@ from http.client import HTTPConnection
 import pytest
 
 from state_processor.applications.serving import app
-from state_processor.applications.serving.access import Permission
 from state_processor.applications.serving.following import Followed
-from state_processor.applications.serving.limits import Limits
+from state_processor.applications.serving.limits import Limits, Permission
 from state_processor.applications.serving.server import http_server
 from tests.state_processor.samples import ORDERS_PATH
 from tests.waiting import join, wait_until

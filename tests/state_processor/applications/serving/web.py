@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from http.client import HTTPConnection
 from typing import Any
 
-from state_processor.applications.serving.access import Permission
 from state_processor.applications.serving.following import Followed
-from state_processor.applications.serving.limits import Limits
+from state_processor.applications.serving.limits import Limits, Permission
 from state_processor.applications.serving.server import http_server
 from tests.waiting import join, wait_until
 
