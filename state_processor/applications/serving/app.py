@@ -15,8 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from state_processor import __version__
 from state_processor.applications.serving import browsing
-from state_processor.applications.serving.browser import BROWSE, browser_page, browser_policy
-from state_processor.applications.serving.browsing import Browsing
+from state_processor.applications.serving.browsing import BROWSE, Browsing, browser_page, browser_policy
 from state_processor.applications.serving.following import Followed, ServedSnapshot
 from state_processor.applications.serving.limits import BusyError, LimitError, Limits, Permission, TimeLimitError, Workers
 from state_processor.errors import (

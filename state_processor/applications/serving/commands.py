@@ -8,7 +8,7 @@ import secrets
 import sys
 from typing import Final
 
-from state_processor.applications.serving.browser import BROWSE
+from state_processor.applications.serving.browsing import BROWSE
 from state_processor.applications.serving.limits import Limits
 from state_processor.applications.serving.server import serve
 from state_processor.command_line import argument, command, flag_values, flags, group, not_negative, positive, say

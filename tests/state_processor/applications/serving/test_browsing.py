@@ -19,8 +19,7 @@ import pytest
 import state_processor as sp
 from state_processor.applications.explain.kinds import Kind
 from state_processor.applications.serving import browsing
-from state_processor.applications.serving.browser import browser_page
-from state_processor.applications.serving.browsing import browsable
+from state_processor.applications.serving.browsing import browsable, browser_page
 from state_processor.applications.serving.following import Followed
 from state_processor.applications.serving.limits import Limits
 from state_processor.support.errors import NotASnapshotError
