@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from state_processor.applications.serving.commands import INTERVAL, QUERY_MEMORY
 from state_processor.applications.serving.limits import Limits
+from state_processor.applications.serving.server import INTERVAL, QUERY_MEMORY
 from state_processor.command_line import argument, command, flag_values, flags, group, positive
 from state_processor.options import Kind
 from state_processor.support import require
