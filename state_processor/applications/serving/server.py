@@ -14,7 +14,6 @@ from contextlib import suppress
 from os import PathLike
 from typing import Any, Final
 
-from state_processor.applications.serving.browsing import BROWSE
 from state_processor.applications.serving.following import Followed
 from state_processor.applications.serving.limits import Limits, Permission
 from state_processor.command_line import argument, command, flag_values, flags, group, not_negative, positive, say
@@ -214,6 +213,8 @@ def _serve(options: argparse.Namespace) -> None:
     python=(),
 )
 def _browse(options: argparse.Namespace) -> None:
+    from state_processor.applications.serving.browsing import BROWSE
+
     token = secrets.token_urlsafe(_TOKEN_BYTES)
     limits = Limits(seconds=float(options.time_limit), memory=options.query_memory << 20)
     serve(
