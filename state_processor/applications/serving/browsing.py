@@ -16,8 +16,7 @@ import pyarrow as pa
 from state_processor import OperatorIdentifier
 from state_processor.applications.serving.following import READING, Followed, ServedSnapshot
 from state_processor.applications.serving.limits import Limits
-from state_processor.applications.serving.queries import QueryProcesses
-from state_processor.applications.serving.query_process import NOTES
+from state_processor.applications.serving.queries import NOTES, QueryProcesses
 from state_processor.arrow import Rows
 from state_processor.command_line import json_value
 from state_processor.errors import NotFoundError, OptionError

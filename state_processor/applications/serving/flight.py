@@ -17,8 +17,7 @@ from pyarrow import flight
 from state_processor import OperatorIdentifier
 from state_processor.applications.serving.following import READING, Followed, ServedSnapshot
 from state_processor.applications.serving.limits import BusyError, Limits, Permission, TimeLimitError
-from state_processor.applications.serving.queries import QueryProcesses
-from state_processor.applications.serving.query_process import with_notes
+from state_processor.applications.serving.queries import QueryProcesses, with_notes
 from state_processor.arrow import Rows
 from state_processor.errors import OptionError, StateProcessorError
 from state_processor.states import TIMER_KIND, StateRequest, StateScan

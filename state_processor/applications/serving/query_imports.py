@@ -11,7 +11,7 @@ from typing import Final
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 _MODULES: Final = (
-    "state_processor.applications.serving.query_process",
+    "state_processor.applications.serving.queries",
     "state_processor.applications.sql.session",
     "state_processor.applications.sql.session",
     "state_processor.serializers.kernel.decode.loop",

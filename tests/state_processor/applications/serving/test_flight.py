@@ -21,7 +21,7 @@ from state_processor.applications.serving import flight as of_flight
 from state_processor.applications.serving.flight import CHECKPOINT_ID, FlightServer
 from state_processor.applications.serving.following import Followed
 from state_processor.applications.serving.limits import Limits, Permission
-from state_processor.applications.serving.query_process import NOTES
+from state_processor.applications.serving.queries import NOTES
 from tests.state_processor.applications.serving.checkpoints import KEYS, TOKEN, remove_checkpoint, write_checkpoint
 from tests.state_processor.samples import ORDERS_PATH, WINDOWS_PATH
 from tests.waiting import join, wait_until
