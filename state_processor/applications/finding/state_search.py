@@ -1,4 +1,4 @@
-"""Search in all state of an operator. Decoded states are searched in columns of Arrow, all other state as bytes."""
+"""Search for texts and numbers in all state of an operator. Decoded states are searched in columns of Arrow, all other state as bytes."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ from state_processor.states import (
     shown_name,
 )
 from state_processor.support import cached_property, pc
+
+# Texts and numbers to search for: in columns of Arrow, and in bytes that are not decoded
 
 TEXT: Final = "text"
 NUMBER: Final = "number"
@@ -189,6 +191,8 @@ def _same_text(leaf: pa.Array, text: bytes) -> npt.NDArray[np.int64] | None:
 def _where(mask: Any) -> npt.NDArray[np.int64] | None:
     return np.flatnonzero(mask.fill_null(False).to_numpy(zero_copy_only=False)) if mask.true_count else None
 
+
+# States of an operator
 
 IN_FLIGHT: Final = "IN_FLIGHT"
 COORDINATOR: Final = "COORDINATOR"

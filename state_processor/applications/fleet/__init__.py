@@ -1,4 +1,1 @@
-"""All jobs below directories.
-
-One table: ``table``, ``grouping``, ``measures``, ``findings``; ``page``, ``openmetrics``. Their state: ``finding``, ``erasing``.
-"""
+"""All jobs below directories: one ``table`` with ``measures``; ``finding`` and ``erasing`` in their state."""

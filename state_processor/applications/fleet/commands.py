@@ -1,4 +1,4 @@
-"""The command ``fleet``: one table for all jobs below directories."""
+"""The command ``fleet``: one table for all jobs below directories, as text, as a page, and as metrics for alerts."""
 
 from __future__ import annotations
 
@@ -49,15 +49,17 @@ from state_processor.options import Kind
 from state_processor.snapshots import DEPTH, Location
 from state_processor.support import presentable, process_lock
 
+# Metrics in the text format of OpenMetrics: as text, and served to a scraper
+
 CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _PATH: Final = "/metrics"
 _LOG: Final = getLogger("state_processor")
 
-_Row = Mapping[str, Any]
+Row = Mapping[str, Any]
 _Sample = tuple[dict[str, str], float]
 
 
-def metrics(rows: Sequence[_Row]) -> str:
+def metrics(rows: Sequence[Row]) -> str:
     """Return the metrics of the rows of a fleet. Unknown values are left out."""
     lines: list[str] = []
     for name, unit, help_text, samples in _FAMILIES:
@@ -66,28 +68,28 @@ def metrics(rows: Sequence[_Row]) -> str:
     return "\n".join([*lines, "# EOF", ""])
 
 
-def _job(row: _Row) -> dict[str, str]:
+def _job(row: Row) -> dict[str, str]:
     return {"directory": row["directory"], "job_id": row["job_id"] or ""}
 
 
-def _column(name: str) -> Callable[[_Row], Iterator[_Sample]]:
-    def samples(row: _Row) -> Iterator[_Sample]:
+def _column(name: str) -> Callable[[Row], Iterator[_Sample]]:
+    def samples(row: Row) -> Iterator[_Sample]:
         if row[name] is not None:
             yield _job(row), row[name]
 
     return samples
 
 
-def _time(row: _Row) -> Iterator[_Sample]:
+def _time(row: Row) -> Iterator[_Sample]:
     if row["time"] is not None:
         yield _job(row), row["time"].timestamp()
 
 
-def _error(row: _Row) -> Iterator[_Sample]:
+def _error(row: Row) -> Iterator[_Sample]:
     yield _job(row), int(row["error"] is not None)
 
 
-def _findings(row: _Row) -> Iterator[_Sample]:
+def _findings(row: Row) -> Iterator[_Sample]:
     if row["findings"] is not None:
         kinds = {finding["kind"] for finding in row["findings"]}
         yield from ((_job(row) | {"kind": kind}, int(kind in kinds)) for kind in KINDS)
@@ -120,7 +122,7 @@ class MetricsServer:
     request measures again.
     """
 
-    def __init__(self, address: tuple[str, int], measure: Callable[[], Sequence[_Row]], seconds: float) -> None:
+    def __init__(self, address: tuple[str, int], measure: Callable[[], Sequence[Row]], seconds: float) -> None:
         self._measure = measure
         self._seconds = seconds
         self._lock = process_lock()
@@ -176,6 +178,8 @@ class MetricsServer:
         self._server.server_close()
 
 
+# The page
+
 _SCRIPT: Final = """
 for (const button of document.querySelectorAll("th button")) button.addEventListener("click", () => {
   const head = button.parentElement, up = head.getAttribute("aria-sort") === "descending", body = document.querySelector("tbody");
@@ -197,8 +201,6 @@ th[aria-sort=descending] button::after { content: " ↓"; } th[aria-sort=ascendi
 td.number { text-align: right; white-space: nowrap; }
 """
 _DAY, _HOUR, _MINUTE = 86_400, 3600, 60
-
-Row = Mapping[str, Any]
 
 
 def age_text(seconds: float | None) -> str:
@@ -299,6 +301,8 @@ def _cell(row: Row, column: tuple[str, bool, Any, Any]) -> str:
     )
     return f'<td{kind} data-value="{escape("" if sorted_by is None else str(sorted_by))}">{escape(text_of(text(row)))}</td>'
 
+
+# The command
 
 _ADDRESS: Final = re.compile(r"(?P<host>[A-Za-z0-9.\-]*|\[[0-9a-fA-F:]+\]):(?P<port>[0-9]{1,5})")
 _PAGE, _PARQUET = (".html", ".htm"), ".parquet"

@@ -29,6 +29,8 @@ from state_processor.snapshots import (
 )
 from state_processor.states import COMMITTABLE, COMMITTER_STATE, ROLE, TRANSACTION, read_sink_state, sink_state
 
+# Findings: what may lose state
+
 KINDS: Final = ("without-uid", "lost-operator", "kryo", "regional-checkpoint", "transactions", "not-restorable")
 """Kinds of findings, for alerts."""
 
@@ -135,6 +137,8 @@ def _unchecked(snapshot: Snapshot, registered: RegisteredStates) -> Iterator[str
     if registered.unread:
         yield f"types of {count_text(len(registered.unread))} operators, whose headers were not read"
 
+
+# Measures
 
 _LARGEST: Final = 3
 _DAY: Final = timedelta(days=1)

@@ -22,6 +22,8 @@ from state_processor.options import COUNT, DirectoryOptions, SnapshotAccess, che
 from state_processor.snapshots import DEPTH, Location, Mark, find_snapshots, in_order, is_checkpoint_name, recorded_files
 from state_processor.support import presentable
 
+# Jobs: checkpoints by the directory of their job, savepoints by the digits of the job's id in their names
+
 _ID_DIGITS: Final = 32
 _DIGITS: Final = frozenset("0123456789abcdef")
 
@@ -118,6 +120,8 @@ def _files(info: SnapshotInfo, access: SnapshotAccess) -> frozenset[str]:
     except StateProcessorError:  # a running job has removed it
         return frozenset()
 
+
+# The table
 
 TRANSACTION_TIMEOUT: Final = "15min"
 """What brokers of Kafka permit at most by default (``transaction.max.timeout.ms``)."""

@@ -1,4 +1,4 @@
-"""Sizes and numbers of entries of states over all snapshots below a directory. No entry is decoded."""
+"""Sizes and numbers of entries of states over all snapshots below a directory, and their plot. No entry is decoded."""
 
 from __future__ import annotations
 
@@ -259,6 +259,8 @@ def _rates(table: pa.Table, by_key_group: bool) -> pa.Array:
     rates[later] = (sizes[later] - sizes[earlier]) * (HOUR * 1e6) / (micros[later] - micros[earlier])
     return pa.array(rates, mask=np.isnan(rates))
 
+
+# The plot, with matplotlib (``pip install 'state-processor[plots]'``)
 
 _MICROS_PER_DAY: Final = 24 * 60 * 60 * 1_000_000
 

@@ -1,4 +1,4 @@
-"""Keeping a table equal to the newest checkpoint of a job.
+"""Keeping a table equal to the newest checkpoint of a job: :func:`sync`, and the command of this name.
 
 The table records its checkpoint. Each commit has the changes from the recorded checkpoint to the newest one, or all rows. A
 killed process can therefore be started again.
@@ -359,7 +359,9 @@ def _columns(reader: StepReader) -> pa.Schema:
     return pa.schema(list(stream_schema(reader.schema, with_before=False))[len(CONTROL) :])
 
 
-_INTERVAL = "10s"
+# The command
+
+_INTERVAL: Final = "10s"
 
 
 @command(

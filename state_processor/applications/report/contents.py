@@ -62,6 +62,8 @@ from state_processor.states import (
 )
 from state_processor.support import pc
 
+# Distribution of the bytes of an operator over its key groups and subtasks
+
 Numbers = npt.NDArray[np.int64]
 
 

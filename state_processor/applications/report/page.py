@@ -1,4 +1,4 @@
-"""The page about a snapshot: self-contained HTML. All text of the snapshot is escaped."""
+"""The command ``report``, and the page about a snapshot: self-contained HTML. All text of the snapshot is escaped."""
 
 from __future__ import annotations
 
@@ -362,6 +362,8 @@ def _restoring(contents: SnapshotMeasures) -> Iterable[str]:
     if contents.migration:
         yield _table(_MIGRATION_COLUMNS, contents.migration)
 
+
+# The style sheet: text wraps at any width; wide tables scroll inside of the page.
 
 STYLE: Final = """
 :root { color-scheme: light dark; --text: #1d2433; --muted: #5b6478; --page: #f6f7f9; --card: #ffffff; --line: #d9dde5;

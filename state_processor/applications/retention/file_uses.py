@@ -33,6 +33,17 @@ from state_processor.snapshots import (
 )
 from state_processor.support import cached_property, redacted_repr
 
+# Names and places of the files that Flink writes for checkpoints and savepoints. No other files are removed.
+#
+# Each file has a random UUID as its name. These classes of Flink 1.13 to 2.3 make them:
+#
+# - ``FsCheckpointStreamFactory``: ``chk-N``, ``savepoint-…``, ``shared``; also ``taskowned``, for files that state may name
+# - ``FileMergingSnapshotManager`` (1.20): ``shared/job_JOB_op_OPERATOR_SUBTASK_SUBTASKS``, ``taskowned/job_JOB_tm_TASKMANAGER``
+# - ``StateChangeFsUploader`` (changelog): ``dstl``
+# - ForSt's ``FileMappingManager`` (2.0): ``shared/op_OPERATOR_attempt_N/db``
+# - ``LocalRecoverableWriter`` and ``HadoopRecoverableWriter``: ``._metadata.inprogress.UUID`` beside a ``_metadata`` that is being
+#   written, which stays if the process ends meanwhile
+
 _UUID: Final = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
 _SAVEPOINT: Final = re.compile(r"savepoint-[0-9a-f]{6}-[0-9a-f]{12}")
 _STATE_FILE: Final = re.compile(_UUID)
@@ -73,6 +84,8 @@ def directory_of_job(location: Location) -> str | None:
     place = _PLACE_IN_JOB.fullmatch(location.path)
     return None if place is None else str(location._replace(path=place["job"]))
 
+
+# Files and their users
 
 _ATTEMPTS: Final = 8
 """Readings until a directory is called too restless."""

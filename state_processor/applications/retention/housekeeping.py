@@ -441,8 +441,9 @@ def _carried_out(
     )
 
 
-_SHOWN_USERS: Final = 2
+# The commands
 
+_SHOWN_USERS: Final = 2
 _ALSO: Final = several(
     argument(
         "--also",

@@ -1,4 +1,4 @@
-"""Answers for the page in the browser: rows with types, keys, sizes, snapshots, differences, SQL. Long values are shortened."""
+"""The page in the browser, and its answers: rows with types, keys, sizes, snapshots, differences, SQL. Long values are shortened."""
 
 from __future__ import annotations
 
@@ -294,6 +294,8 @@ def browsable(value: Any) -> Any:
 def _more(number: int) -> list[str]:
     return [f"… {number - _MOST_ELEMENTS:,} more"] if number > _MOST_ELEMENTS else []
 
+
+# The page: one HTML file, and the policy that permits its script, its style and requests to its server alone
 
 BROWSE: Final = "browse"
 """The path of the page, and the beginning of the paths of its answers."""

@@ -1,4 +1,4 @@
-"""Limits of requests: rows, seconds, and requests at the same time."""
+"""Rules for requests: who may ask, and limits of rows, seconds, memory and requests at the same time."""
 
 from __future__ import annotations
 
@@ -95,6 +95,8 @@ class Workers:
             future.add_done_callback(lambda done: done.exception())
             raise self._limits.too_long() from None
 
+
+# Access: bearer tokens, and host names of this machine
 
 _SCHEME: Final = "bearer"
 """The scheme of the header ``Authorization``, in any case (RFC 9110, 11.1)."""

@@ -1,4 +1,7 @@
-"""Processes for queries of clients. A query can neither take the memory of the server, nor stop it."""
+"""Processes for queries of clients, with limits of memory and of CPU time. A query can't take the server's memory, nor stop it.
+
+DuckDB's own limit does not count all memory: ``SELECT len(range(200000000))`` makes a list of 8 GB.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,8 @@ from state_processor.applications.sql.session import SqlSession
 from state_processor.errors import MissingFileError, StateProcessorError
 from state_processor.options import SnapshotAccess
 from state_processor.support import process_lock
+
+# The work in a process
 
 ROWS, FAILURE, END = b"R", b"F", b"E"
 """The first byte of a message: rows as a stream of Arrow, an error as JSON, and the end of the result."""
@@ -188,6 +193,8 @@ def _watch(most: int) -> None:
         time.sleep(_LOOK_SECONDS) if server is None else server.join(_LOOK_SECONDS)
     os._exit(1)
 
+
+# Processes of a server
 
 _LOG: Final = logging.getLogger("state_processor")
 _CONTEXT: Final = get_context("forkserver")

@@ -12,8 +12,6 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 _MODULES: Final = (
     "state_processor.applications.serving.queries",
-    "state_processor.applications.sql.session",
-    "state_processor.applications.sql.session",
     "state_processor.serializers.kernel.decode.loop",
     "state_processor.serializers.kernel.interpreter",
 )

@@ -1,4 +1,4 @@
-"""The servers of HTTP and Arrow Flight in one process."""
+"""The servers of HTTP and Arrow Flight in one process, and the commands ``serve`` and ``browse``, which start them."""
 
 from __future__ import annotations
 
@@ -121,6 +121,8 @@ def http_server(followed: Followed, permission: Permission, limits: Limits, host
     )
     return uvicorn.Server(config)
 
+
+# The commands
 
 _TOKEN_BYTES: Final = 24
 TOKEN_SETTING: Final = "STATE_PROCESSOR_TOKEN"

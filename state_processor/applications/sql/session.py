@@ -383,6 +383,8 @@ class SqlSession:
         self._made[view] = schema
 
 
+# Conditions on the rows of a state
+
 _STATE_ROWS: Final = "state_rows"
 
 

@@ -1,4 +1,4 @@
-"""The largest keys: of all key groups, and of the largest key groups within a limit."""
+"""The largest keys: of all key groups, and of the largest key groups within a limit. Distributions of bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import state_processor as sp
-from state_processor.applications.report.contents import Distribution, LargestKeys
+from state_processor.applications.report.contents import Distribution, LargestKeys, Places, Subtasks
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.stored_operator import find_operator
 from tests.state_processor.samples import FIXTURES, expected_state
@@ -60,3 +60,19 @@ def test_only_the_largest_key_groups_are_read_where_the_limit_is_low(kind: str) 
     assert some.share == pytest.approx(largest_first[: some.compared].sum() / groups.total)
     assert all(every[row["key"]] == row for row in some.rows)
     assert sum(row["size_in_bytes"] for row in some.rows) == largest_first[: some.compared].sum()
+
+
+def test_skew_is_the_largest_part_by_the_mean() -> None:
+    parts = Distribution(np.array([1, 0, 1, 6]))
+    assert (parts.total, parts.most, parts.largest, parts.empty, parts.skew) == (8, 6, 3, 1, 3.0)
+    assert [parts.multiple(n) for n in range(4)] == [0.5, 0.0, 0.5, 3.0]
+    assert Distribution(np.zeros(2, dtype=np.int64)).skew == 0.0
+
+
+def test_subtasks_sum_up_states_and_count_key_groups() -> None:
+    places = Places(np.array([0, 0, 0, 2]), np.array([0, 0, 1, 7]), np.array([10, 5, 1, 1 << 60]), np.array([1, 2, 3, 4]))
+    subtasks = Subtasks.of(3, 8, places)
+    assert subtasks.sizes.sizes.tolist() == [16, 0, 1 << 60]
+    assert subtasks.entries.tolist() == [6, 0, 4]
+    assert subtasks.key_groups.tolist() == [3, 3, 2]
+    assert subtasks.filled.tolist() == [2, 0, 1]

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from state_processor.applications.serving import queries, query_process
+from state_processor.applications.serving import queries
 from state_processor.applications.serving.following import Followed
 from state_processor.applications.serving.limits import LimitError, Limits, MemoryLimitError, TimeLimitError
 from state_processor.applications.serving.queries import QueryProcesses
@@ -168,36 +168,36 @@ def test_a_process_opens_the_snapshot_of_each_query(tmp_path: Path) -> None:
 
 
 def test_other_errors_are_in_the_log_alone(caplog: pytest.LogCaptureFixture) -> None:
-    name, message = json.loads(query_process._described(ZeroDivisionError("at /home/somebody")))
+    name, message = json.loads(queries._described(ZeroDivisionError("at /home/somebody")))
     assert "somebody" not in str(queries._error(name, message))
     assert "a query failed: ZeroDivisionError: at /home/somebody" in caplog.text
 
 
 def test_a_batch_is_cut_and_a_long_row_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_process, "_PIECE", 1000)
-    monkeypatch.setattr(query_process, "LARGEST", 4000)
+    monkeypatch.setattr(queries, "_PIECE", 1000)
+    monkeypatch.setattr(queries, "LARGEST", 4000)
     batch = pa.record_batch({"text": [*["a"] * 100, "b" * 2000, *["c"] * 500]})
-    messages = list(query_process._messages(batch))
+    messages = list(queries._messages(batch))
     parts = [pa.ipc.open_stream(message[1:]).read_all() for message in messages]
     assert pa.concat_tables(parts).to_batches() != []
     assert pa.concat_tables(parts)["text"].to_pylist() == batch["text"].to_pylist()
     assert len(messages) > 2
     with pytest.raises(LimitError, match=r"a row of the result takes 5,\d+ bytes; the limit is 4,000"):
-        list(query_process._messages(pa.record_batch({"text": ["short", "b" * 5000]})))
+        list(queries._messages(pa.record_batch({"text": ["short", "b" * 5000]})))
 
 
 def test_a_process_ends_by_the_limits_of_the_system() -> None:
     """The server needs not end it: where it watches its memory itself, and after its time of the processor."""
-    watched = queries._CONTEXT.Process(target=query_process._watch, args=(1,), daemon=True)
+    watched = queries._CONTEXT.Process(target=queries._watch, args=(1,), daemon=True)
     endless = queries._CONTEXT.Process(target=run_without_end, daemon=True)
     for process in (watched, endless):
         process.start()
         process.join(SECONDS)
-    assert (watched.exitcode, endless.exitcode) == (query_process.OUT_OF_MEMORY, -signal.SIGXCPU)
+    assert (watched.exitcode, endless.exitcode) == (queries.OUT_OF_MEMORY, -signal.SIGXCPU)
 
 
 def run_without_end() -> None:
-    query_process._limit_time(0.1)
+    queries._limit_time(0.1)
     while True:
         pass
 
