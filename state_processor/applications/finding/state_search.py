@@ -1,4 +1,4 @@
-"""Search for texts and numbers in all state of an operator. Decoded states are searched in columns of Arrow, all other state as bytes."""
+"""Search for texts and numbers in all state of an operator: in columns of Arrow, or in bytes that are not decoded."""
 
 from __future__ import annotations
 

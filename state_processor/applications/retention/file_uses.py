@@ -41,8 +41,8 @@ from state_processor.support import cached_property, redacted_repr
 # - ``FileMergingSnapshotManager`` (1.20): ``shared/job_JOB_op_OPERATOR_SUBTASK_SUBTASKS``, ``taskowned/job_JOB_tm_TASKMANAGER``
 # - ``StateChangeFsUploader`` (changelog): ``dstl``
 # - ForSt's ``FileMappingManager`` (2.0): ``shared/op_OPERATOR_attempt_N/db``
-# - ``LocalRecoverableWriter`` and ``HadoopRecoverableWriter``: ``._metadata.inprogress.UUID`` beside a ``_metadata`` that is being
-#   written, which stays if the process ends meanwhile
+# - ``LocalRecoverableWriter`` and ``HadoopRecoverableWriter``: ``._metadata.inprogress.UUID`` beside a ``_metadata`` that is
+#   being written, which stays if the process ends meanwhile
 
 _UUID: Final = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
 _SAVEPOINT: Final = re.compile(r"savepoint-[0-9a-f]{6}-[0-9a-f]{12}")

@@ -1,4 +1,4 @@
-"""The page in the browser, and its answers: rows with types, keys, sizes, snapshots, differences, SQL. Long values are shortened."""
+"""The page in the browser, and its answers: rows with types, keys, sizes, differences, SQL. Long values are shortened."""
 
 from __future__ import annotations
 
