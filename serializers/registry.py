@@ -342,7 +342,16 @@ def register_snapshot(class_name: str, snapshot: SnapshotReader) -> None:
     snapshot
         A subclass of ``TypeSerializerSnapshot``, usually of ``SimpleTypeSerializerSnapshot`` or
         ``CompositeTypeSerializerSnapshot``. Bytes of a version that its ``versions`` and ``outer_versions`` lack are refused.
+
+    Raises
+    ------
+    OptionError
+        ``snapshot`` is not such a class.
     """
+    if not callable(getattr(snapshot, "read", None)):
+        raise OptionError(
+            f"register_snapshot({class_name!r}): expected a subclass of TypeSerializerSnapshot, found {snapshot!r}"
+        )
     register(lambda registered: registered.with_snapshot(class_name, snapshot))
 
 

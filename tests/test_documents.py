@@ -73,6 +73,15 @@ def test_the_navigation_has_every_page_once() -> None:
     assert sorted([*re.findall(r": (\S+\.md)$", navigation, re.MULTILINE), *of_plugins]) == pages
 
 
+def test_pages_at_former_addresses_lead_to_pages(tmp_path: Path) -> None:
+    former_pages = runpy.run_path(str(ROOT / "docs" / "former_pages.py"))
+    former_pages["on_post_build"]({"site_dir": str(tmp_path)})
+    for former, address in former_pages["MOVED"].items():
+        assert not (ROOT / "docs" / f"{former}.md").exists()
+        assert (ROOT / "docs" / f"{address}.md").exists()
+        assert f'<a href="../../{address}/">' in (tmp_path / former / "index.html").read_text("utf-8")
+
+
 @pytest.mark.parametrize("notebook", sorted(ROOT.glob("notebooks/*.ipynb")), ids=lambda path: path.stem)
 def test_the_site_shows_notebooks_with_their_output(notebook: Path) -> None:
     page = runpy.run_path(str(ROOT / "docs" / "notebook_pages.py"))["page"](notebook)

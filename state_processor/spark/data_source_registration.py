@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSource
 
 from state_processor.options.user_serializers import ALLOWED_CONF, TaskSerializers, allowed_modules
 from state_processor.spark.datasource import FlinkSavepointMetadataDataSource
-from state_processor.spark.sessions import send_package, settings_of_spark
+from state_processor.spark.sessions import check_session, send_package, settings_of_spark
 from state_processor.spark.task_errors import raise_errors_of_tasks
 from state_processor.spark.versions import start_configuration
 from state_processor.support.errors import OptionError
@@ -77,14 +77,15 @@ def register(spark: SparkSession, *, allow_serializers: str | Iterable[str] | No
     Raises
     ------
     OptionError
-        If a name is not the name of a module. If Spark 4.0 has found the formats by itself: it can't replace them by formats
-        that import modules.
+        If ``spark`` is not a session, or a name is not the name of a module. If Spark 4.0 has found the formats by itself: it
+        can't replace them by formats that import modules.
 
     Warns
     -----
     UserWarning
         If Spark 4.0 has found the formats by itself, and its configuration has settings of storage: they do not get these.
     """
+    check_session(spark)
     _register_formats(spark, allow_serializers, settings_of_spark(spark))
 
 

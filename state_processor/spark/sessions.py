@@ -42,10 +42,15 @@ def with_settings_of_spark(spark: SparkSession, access: SnapshotAccess, path: st
     """Return options of access with the settings of Spark; see :func:`with_settings`."""
     if isinstance(spark, (str, PathLike)):
         raise OptionError(f"spark: expected a SparkSession, found {spark!r}; the session comes before the path")
-    if not hasattr(spark, "createDataFrame"):  # Spark Connect has a class of its own
-        raise OptionError(f"spark: expected a SparkSession, found an object of the class {type(spark).__name__}")
+    check_session(spark)
     check_path(path)
     return with_settings(access, path, lambda: settings_of_spark(spark))
+
+
+def check_session(spark: SparkSession) -> None:
+    """Refuse an object that is not a session. Spark Connect has a class of its own."""
+    if not hasattr(spark, "createDataFrame"):
+        raise OptionError(f"spark: expected a SparkSession, found an object of the class {type(spark).__name__}")
 
 
 def with_settings(access: SnapshotAccess, path: str | PathLike[str], settings: Callable[[], Mapping[str, Any]]) -> SnapshotAccess:

@@ -164,6 +164,11 @@ def test_a_user_may_read_another_version_of_flinks_classes() -> None:
     assert _read(_framed(TUPLE, 9)).version == 9
 
 
+def test_an_object_that_is_not_a_snapshot_class_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"register_snapshot\('com.acme.Money'\): expected a subclass .*, found <object object"):
+        register_snapshot("com.acme.Money", object())  # type: ignore[arg-type]
+
+
 class _BrokenEntryPoint:
     name, value = "acme", "acme.serializers:register"
 

@@ -254,6 +254,7 @@ CALLS: list[tuple[str, Call, str]] = [
         "path: expected the directory .*, found a DataFrame",
     ),  # type: ignore[arg-type]
     ("no session", lambda t: sp.open(ORDERS_PATH, object()), "expected a SparkSession, found an object of the class object"),  # type: ignore[call-overload]
+    ("no session to register in", lambda t: sp.register(object()), "expected a SparkSession, found an object of the class"),  # type: ignore[arg-type]
     ("session and path exchanged", lambda t: sp.SavepointReader.read(ORDERS_PATH, t.spark), "the session comes before the path"),  # type: ignore[arg-type]
     ("typo in a uid", lambda t: t.reader.read_keyed_state("ordres"), "no operator 'ordres' .* Did you mean 'orders'"),
     ("typo in a state", lambda t: t.reader.read_keyed_state("orders", "totl"), r"Did you mean 'total'\?"),
