@@ -349,9 +349,7 @@ def register_snapshot(class_name: str, snapshot: SnapshotReader) -> None:
         ``snapshot`` is not such a class.
     """
     if not callable(getattr(snapshot, "read", None)):
-        raise OptionError(
-            f"register_snapshot({class_name!r}): expected a subclass of TypeSerializerSnapshot, found {snapshot!r}"
-        )
+        raise OptionError(f"register_snapshot({class_name!r}): expected a subclass of TypeSerializerSnapshot, found {snapshot!r}")
     register(lambda registered: registered.with_snapshot(class_name, snapshot))
 
 
