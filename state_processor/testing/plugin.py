@@ -45,7 +45,7 @@ def savepoint(tmp_path: Path) -> Callable[..., str]:
         flink_version: str = "1.20",
         **by_uid: Mapping[str, Any],
     ) -> str:
-        from state_processor.applications.testing.savepoints import write_savepoint
+        from state_processor.applications.testing import write_savepoint
 
         path = str(tmp_path / f"savepoint-{next(numbers)}")
         write_savepoint(path, {**(operators or {}), **by_uid}, types or {}, key_types or {}, max_parallelism, flink_version)
@@ -66,7 +66,7 @@ def state_schema(request: pytest.FixtureRequest) -> Callable[..., None]:
 
     def check(path: str | PathLike[str], *, file: str | PathLike[str] | None = None, **options: Any) -> None:
         __tracebackhide__ = True
-        from state_processor.applications.testing.contents import check_schema, write_schema
+        from state_processor.applications.testing import check_schema, write_schema
 
         golden = beside if file is None else Path(file)
         if request.config.getoption(_FLAG):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from state_processor.applications.testing.savepoints import write_savepoint
+from state_processor.applications.testing import write_savepoint
 from tests.interop import flink, pyflink_environment
 from tests.state_processor.testing.test_plugin import ran
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import state_processor as sp
-from state_processor.applications.testing.savepoints import write_savepoint
+from state_processor.applications.testing import write_savepoint
 from state_processor.testing import assert_state
 from tests.afresh import run_afresh
 from tests.state_processor.samples import FIXTURES, ORDERS, ORDERS_PATH, TYPES_PATH, WINDOWS_PATH, expected_values

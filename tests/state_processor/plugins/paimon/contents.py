@@ -7,7 +7,6 @@ from typing import Any
 from hypothesis import strategies as st
 
 from state_processor.plugins.paimon import layouts as paimon
-from state_processor.plugins.paimon import rows as paimon_rows
 from tests.backends.connectors.content_strategies import HEX, LONGS, SPECIAL, TEXT, Strategy, content_of, numbers, strategy
 
 
@@ -33,26 +32,26 @@ ROWS = st.lists(st.none() | st.integers(0, 99) | TEXT, max_size=3)
 
 
 @content_of.register
-def _(codec: paimon_rows.UntypedRow) -> Strategy:
+def _(codec: paimon.UntypedRow) -> Strategy:
     def row(values: list[Any]) -> Any:
         typed = [None if v is None else {"type": "STRING" if isinstance(v, str) else "INT", "value": v} for v in values]
-        arity, body = paimon_rows.untyped_body({"arity": len(values), "values": typed})
-        return paimon_rows.untyped_row(arity, body)
+        arity, body = paimon.untyped_body({"arity": len(values), "values": typed})
+        return paimon.untyped_row(arity, body)
 
     return ROWS.map(row)
 
 
 @content_of.register
-def _(codec: paimon_rows.TypedRow) -> Strategy:
+def _(codec: paimon.TypedRow) -> Strategy:
     return _row(codec.columns)
 
 
-def _row(columns: tuple[paimon_rows.Column, ...]) -> Strategy:
+def _row(columns: tuple[paimon.Column, ...]) -> Strategy:
     return st.fixed_dictionaries({column.name: _column(column) for column in columns})
 
 
-def _column(column: paimon_rows.Column) -> Strategy:
-    untyped = strategy(paimon_rows.UntypedRow(sized=False))
+def _column(column: paimon.Column) -> Strategy:
+    untyped = strategy(paimon.UntypedRow(sized=False))
     named = {
         "minKey": untyped,
         "maxKey": untyped,

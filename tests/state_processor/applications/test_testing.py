@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import state_processor as sp
-from state_processor.applications.testing.savepoints import write_savepoint
+from state_processor.applications.testing import write_savepoint
 
 T = sp.Types
 POINT = T.POJO("com.acme.Point", {"x": T.INT(), "y": T.INT()})
