@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TypeAlias, Unpack
@@ -253,10 +254,10 @@ def write_savepoint(
         keyed = {name: values for name, values in states.items() if isinstance(values, Mapping)}
         if keyed:
             specs = {name: _spec(f"{uid}.{name}", values, declared.get(name)) for name, values in keyed.items()}
-            keys = list(dict.fromkeys(key for values in keyed.values() for key in values))
+            keys = list(dict.fromkeys(chain.from_iterable(keyed.values())))
             key_type = key_types.get(uid) or _inferred(f"keys of {uid}", keys)
             columns = {_KEY: _array(keys, key_type.arrow_type(DecodeOptions()))}
-            columns |= {name: _array([keyed[name].get(key) for key in keys], _arrow_type(spec)) for name, spec in specs.items()}
+            columns |= {name: _array(list(map(keyed[name].get, keys)), _arrow_type(spec)) for name, spec in specs.items()}
             writer.with_keyed_state(uid, pa.table(columns), key_type=key_type, states=specs)
         for name, elements in states.items():
             if name not in keyed:
@@ -271,10 +272,10 @@ def _spec(place: str, values: Mapping[Any, Any], declared: Spec | None) -> Spec:
         return ValueState(declared) if isinstance(declared, TypeSerializer) else declared
     elements = list(values.values())
     if elements and all(isinstance(value, Mapping) for value in elements):
-        keys, inner = ([x for value in elements for x in part(value)] for part in (dict.keys, dict.values))
-        return MapState(_inferred(place, keys), _inferred(place, inner))
+        inner = chain.from_iterable(value.values() for value in elements)
+        return MapState(_inferred(place, chain.from_iterable(elements)), _inferred(place, inner))
     if elements and all(isinstance(value, list) for value in elements):
-        return ListState(_inferred(place, [element for value in elements for element in value]))
+        return ListState(_inferred(place, chain.from_iterable(elements)))
     return ValueState(_inferred(place, elements))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -131,7 +131,7 @@ class ErasureReport:
                 f"from {self.source}, _metadata SHA-256 {self.source_sha256}",
                 f"into {self.target}, _metadata SHA-256 {self.target_sha256}",
                 f"at {self.time}, state-processor {self.version}",
-                *(text for title, columns, name in _TABLES for text in _table(title, columns, getattr(self, name))),
+                *(_table(title, columns, rows) for title, columns, name in _TABLES if (rows := getattr(self, name))),
                 *(f"{name} {unsearched}" for name in self.unsearched),
                 f"\n{_RESULTS[self.answer]}: {searched}",
             ]
@@ -147,7 +147,7 @@ class Placeholders:
 
     def sought(self) -> dict[str, list[str]]:
         """Return the placeholders under ``text``, ``key`` and ``where``."""
-        return {name: [self.names[value] for value in values] for name, values in self._sought.items()}
+        return {name: list(map(self.names.__getitem__, values)) for name, values in self._sought.items()}
 
     def text(self, value: Any) -> Any:
         """Return a value with placeholders. Keys and the condition are replaced as whole values, or in quotes."""
@@ -161,7 +161,10 @@ class Placeholders:
 
     def rows(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return rows of the report with placeholders."""
-        return [{name: self.text(value) if name in _OF_CONTENT else value for name, value in row.items()} for row in rows]
+        return list(map(self._row, rows))
+
+    def _row(self, row: dict[str, Any]) -> dict[str, Any]:
+        return {name: self.text(value) if name in _OF_CONTENT else value for name, value in row.items()}
 
 
 _RESULTS: Final = {
@@ -183,6 +186,5 @@ _TABLES: Final = (
 )
 
 
-def _table(title: str, columns: tuple[str, ...], rows: list[dict[str, Any]]) -> Iterator[str]:
-    if rows:
-        yield f"\n{title}:\n{render_records(columns, rows)}"
+def _table(title: str, columns: tuple[str, ...], rows: list[dict[str, Any]]) -> str:
+    return f"\n{title}:\n{render_records(columns, rows)}"

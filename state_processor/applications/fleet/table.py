@@ -288,7 +288,7 @@ def _count_orphans(rows: list[Row], roots: Sequence[str], access: SnapshotAccess
         real_roots = sorted(set(map(real_path, roots)))
         files = removal_of_orphans(uses, real_roots, Age(_GUARD, now)).files
         claimed = possibly_claimed(uses, files)
-        places = {path for paths in claimed.values() for path in paths}
+        places = set[str]().union(*claimed.values())
         counted = OrderedPaths(file.path for file in files if file.path not in places)
         innermost = {path: root for root in real_roots for path in counted.below(root)}
         counts.update(directory_of_job(Location.parse(path)) or root for path, root in innermost.items())

@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Final
 
 import pyarrow.fs as pafs
@@ -197,7 +198,7 @@ class FileUses:
 
     def files_in(self, directories: Iterable[str]) -> list[ListedFile]:
         """Return the files below some directories, each file once."""
-        paths = {path for directory in directories for path in self._ordered_files.below(directory)}
+        paths = set[str]().union(*map(self._ordered_files.below, directories))
         return [self.files[path] for path in sorted(paths)]
 
     @cached_property
@@ -351,8 +352,8 @@ def _stored(file: ListedFile, snapshot: Snapshot, reading: _Reading) -> StoredSn
     places = [frozenset(_paths(snapshot, stream, reading.files.keys())) for stream in _streams(snapshot)]
     # isdisjoint would go through all listed files
     unlisted = (paths for paths in places if not any(path in reading.files for path in paths))
-    elsewhere = {Location.parse(path).name for paths in unlisted for path in paths}
-    namesakes = frozenset(path for name in elsewhere for path in reading.paths.by_name.get(name, ()))
+    elsewhere = {Location.parse(path).name for path in chain.from_iterable(unlisted)}
+    namesakes = frozenset[str]().union(*(reading.paths.by_name.get(name, ()) for name in elsewhere))
     kind = metadata.properties.kind if metadata.properties is not None else None
     files = frozenset({file.path}).union(*places)
     return StoredSnapshot(str(file.location.parent), metadata.checkpoint_id, kind, file.modified, files, namesakes)

@@ -136,6 +136,10 @@ def _change(text: str, first: bool) -> dict[str, Any]:
     }
 
 
+def _written_column(column: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: column[key] for key in _COLUMN_KEYS if _is_written(column, key)}
+
+
 def _is_written(column: Mapping[str, Any], key: str) -> bool:
     if key in _OPTIONAL_KEYS:
         return column.get(key) is not None
@@ -143,11 +147,10 @@ def _is_written(column: Mapping[str, Any], key: str) -> bool:
 
 
 def _change_text(content: Content) -> str:
-    columns = [{key: column[key] for key in _COLUMN_KEYS if _is_written(column, key)} for column in content["columns"]]
     table = {
         "defaultCharsetName": content["defaultCharsetName"],
         "primaryKeyColumnNames": content["primaryKeyColumnNames"],
-        "columns": columns,
+        "columns": list(map(_written_column, content["columns"])),
     }
     comment = {key: content[key] for key in ("comment",) if key in content}
     return json_text({"type": content["type"], "id": table_text(content["id"], '"'), "table": table, **comment})

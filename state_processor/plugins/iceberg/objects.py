@@ -302,7 +302,9 @@ _RESULTS: Final[Mapping[str, tuple[str, bool]]] = {
 def _result_content(result: JavaInstance) -> Content:
     if class_name(result) != f"{ICEBERG}.io.WriteResult":
         raise UnsupportedFormatError(f"expected a WriteResult, found {class_name(result)}")
-    return {name: [file_content(file) if files else file for file in result.get(name)] for name, (_, files) in _RESULTS.items()}
+    return {
+        name: list(map(file_content, result.get(name)) if files else result.get(name)) for name, (_, files) in _RESULTS.items()
+    }
 
 
 # Writing
@@ -444,7 +446,7 @@ def _result_object(content: Content) -> Any:
     return JavaInstance(
         f"{ICEBERG}.io.WriteResult",
         {
-            name: JavaArray(kind, [objects.file(file) if files else file for file in content[name]])
+            name: JavaArray(kind, list(map(objects.file, content[name]) if files else content[name]))
             for name, (kind, files) in _RESULTS.items()
         },
     )
