@@ -58,8 +58,10 @@ from state_processor.applications.finding.finding import (
     find as find,
 )
 from state_processor.applications.history.growth import growth as growth
-from state_processor.applications.history.history import history as history
-from state_processor.applications.history.history import plot_history as plot_history
+from state_processor.applications.history.history import (
+    history as history,
+    plot_history as plot_history,
+)
 from state_processor.read.key_contents import KeyContents as KeyContents
 from state_processor.display.showing import show as show
 from state_processor.opening import open as open
