@@ -77,8 +77,7 @@ def _read_registration(source: DataInput) -> tuple[str, str, dict[str, str], int
 
 def read_snapshot_proxy(source: DataInput, ends: Ends | None = None, context: str = "") -> TypeSerializerSnapshot:
     """Read a proxy version and a snapshot (Flink: ``TypeSerializerSnapshotSerializationUtil``)."""
-    start = source.position
-    version = source.read_int()
+    start, version = source.position, source.read_int()
     SERIALIZER_SNAPSHOTS.check(version, source.source, start, source.flink_major)
     if ends is not None and start in ends.known:
         return _unread(source, *ends.known[start], context)
