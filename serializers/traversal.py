@@ -38,7 +38,7 @@ LEFT: Final = "left"
 RIGHT: Final = "right"
 
 
-def join(path: str, name: str) -> str:
+def join_path(path: str, name: str) -> str:
     """Return the path of a child. A child without name has the path of its parent."""
     return f"{path}{'.' if name and path and not path.endswith(':') else ''}{name}"
 
@@ -102,7 +102,7 @@ def fold(tree: T, function: Callable[[str, T, Callable[[T], list[R]]], R], path:
     """
 
     def folded(path: str, part: T) -> R:
-        return function(path, part, lambda of: [folded(join(path, name), child) for name, child in of.named_children])
+        return function(path, part, lambda of: [folded(join_path(path, name), child) for name, child in of.named_children])
 
     return folded(path, tree)
 

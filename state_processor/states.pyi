@@ -9,7 +9,7 @@ from state_processor.backends.analysis.entry_sizes import (
     ENTRIES as ENTRIES,
     KeyedSizes as KeyedSizes,
     PLACES as PLACES,
-    SIZE as SIZE,
+    SIZE_IN_BYTES as SIZE_IN_BYTES,
     largest as largest,
 )
 from state_processor.backends.analysis.narrowing import (
@@ -185,7 +185,7 @@ from state_processor.serializers.text_grammar import (
     parse_json as parse_json,
 )
 from state_processor.serializers.traversal import (
-    join as join,
+    join_path as join_path,
 )
 from state_processor.types.declared_types import (
     PythonTypeArgument as PythonTypeArgument,

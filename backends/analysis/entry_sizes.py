@@ -297,7 +297,7 @@ class KeySizes:
 
 
 ENTRIES: Final = "entries"
-SIZE: Final = "size_in_bytes"
+SIZE_IN_BYTES: Final = "size_in_bytes"
 
 PLACES: Final = pa.schema(
     [
@@ -306,7 +306,7 @@ PLACES: Final = pa.schema(
         ("key_group", pa.int32()),
         ("subtask", pa.int32()),
         (ENTRIES, pa.int64()),
-        (SIZE, pa.int64()),
+        (SIZE_IN_BYTES, pa.int64()),
     ]
 )
 """Sizes by state and key group."""
@@ -360,7 +360,7 @@ class KeyedSizes:
                     counts = np.bincount(part.key_groups, weights=part.counts)
                     sizes = np.bincount(part.key_groups, weights=part.sizes)
                     for group in np.flatnonzero(counts).tolist():
-                        numbers = {ENTRIES: int(counts[group]), SIZE: int(sizes[group])}
+                        numbers = {ENTRIES: int(counts[group]), SIZE_IN_BYTES: int(sizes[group])}
                         place = {"state_name": entries.state.name, "state_kind": entries.state.kind, "subtask": entries.subtask}
                         rows.append({**place, "key_group": group, **numbers})
         return pa.RecordBatch.from_pylist(rows, PLACES)
@@ -383,7 +383,7 @@ class KeyedSizes:
         sizes = KeySizes.of_each(parts, top) if by_entry else KeySizes.by_key(parts, top)
         key = in_time_zone(first.state.key, java_zone(self.stored.snapshot.time_zone))
         keys = decode_bytes(key, sizes.to_binary(), f"{first.source.context}, state {first.state.name!r}")
-        return pa.table([keys, sizes.counts, sizes.sizes], names=[layouts.KEY, ENTRIES, SIZE])
+        return pa.table([keys, sizes.counts, sizes.sizes], names=[layouts.KEY, ENTRIES, SIZE_IN_BYTES])
 
     def _states(
         self, sources: Iterable[tuple[KeyedHandle, KeyedStateSource]], key_groups: h.KeyGroupRange
@@ -403,5 +403,5 @@ class KeyedSizes:
 
 def largest(table: pa.Table, top: int | None) -> pa.Table:
     """Return the largest rows, largest first."""
-    order = pc.sort_indices(table, sort_keys=[(SIZE, "descending"), (ENTRIES, "descending")])
+    order = pc.sort_indices(table, sort_keys=[(SIZE_IN_BYTES, "descending"), (ENTRIES, "descending")])
     return table.take(order if top is None else order[:top])

@@ -21,7 +21,7 @@ from state_processor.serializers.core.collections import ListSerializer, MapSeri
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.runtime.wrapping import TtlSerializer
 from state_processor.serializers.shared_types import PortableType
-from state_processor.serializers.traversal import ELEMENT, KEY, VALUE, is_inside, join, moved, transform
+from state_processor.serializers.traversal import ELEMENT, KEY, VALUE, is_inside, join_path, moved, transform
 from state_processor.support.doors import spelled
 from state_processor.support.errors import OptionError, StateMigrationError
 
@@ -68,8 +68,8 @@ _State = TypeVar("_State", bound=StateDescription)
 
 
 _ELEMENTS: Final = {
-    LIST: {join("value", ELEMENT): "list_value"},
-    MAP: {join("value", KEY): "map_key", join("value", VALUE): "map_value"},
+    LIST: {join_path("value", ELEMENT): "list_value"},
+    MAP: {join_path("value", KEY): "map_key", join_path("value", VALUE): "map_value"},
 }
 """Paths in whole lists and maps, and the corresponding columns of flattened lists and maps."""
 

@@ -29,7 +29,7 @@ from state_processor.serializers.core.basic import StringSerializer
 from state_processor.serializers.core.templates import DelegatingSerializer
 from state_processor.serializers.io import MAX_NESTING, DataInput, DataOutput
 from state_processor.serializers.registry import provide_snapshots
-from state_processor.serializers.traversal import join, walk
+from state_processor.serializers.traversal import join_path, walk
 from state_processor.support.errors import CorruptSnapshotError, StateMigrationError, StateProcessorError, UnsupportedFormatError
 
 # Types of a schema
@@ -280,7 +280,7 @@ class AvroResolution:
             self._checking.discard(pair)
 
     def _field_problem(self, writer: Mapping[str, Any], field: Mapping[str, Any], path: str) -> str:
-        place = join(path, field["name"])
+        place = join_path(path, field["name"])
         written = _field(writer, field)
         if written is not None:
             return self._problem(written["type"], field["type"], place)
@@ -328,7 +328,7 @@ class AvroResolution:
         return value
 
     def _convert_field(self, writer: Mapping[str, Any], field: Mapping[str, Any], value: Any, path: str) -> Any:
-        place = join(path, field["name"])
+        place = join_path(path, field["name"])
         written = _field(writer, field)
         if written is not None:
             return self._convert(written["type"], field["type"], value[written["name"]], place)

@@ -29,7 +29,7 @@ from state_processor.serializers.decode_options import WIDEST, DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput, encode_modified_utf8
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.registry import current_registrations, provide_snapshots
-from state_processor.serializers.traversal import join
+from state_processor.serializers.traversal import join_path
 from state_processor.support.doors import reading_as_bytes, registering
 from state_processor.support.errors import InvalidRowError, OptionError, UndescribedClassError, UnsupportedFormatError
 
@@ -552,7 +552,7 @@ def _added(subclass: SubclassSnapshot, inherited: Sequence[PojoFieldSnapshot]) -
     if isinstance(subclass.snapshot, PojoSerializerSnapshot):
         for field in subclass.snapshot.fields:
             if field.snapshot is not None and not field.is_in(inherited):
-                yield join(simple, field.name), field.snapshot
+                yield join_path(simple, field.name), field.snapshot
     elif subclass.snapshot is not None:
         yield simple, subclass.snapshot
 

@@ -51,7 +51,7 @@ from state_processor.serializers.runtime.cep import NFA, OldSharedBufferNodeSeri
 from state_processor.serializers.runtime.scala import SCALA
 from state_processor.serializers.runtime.stream_records import OLD_TWO_PHASE_COMMIT_SNAPSHOT, TWO_PHASE_COMMIT_SNAPSHOT
 from state_processor.serializers.table.rowdata import RowDataSerializerSnapshot
-from state_processor.serializers.traversal import fold, join, walk, with_changed_children
+from state_processor.serializers.traversal import fold, join_path, walk, with_changed_children
 
 FLINK_2: Final = 2
 
@@ -266,7 +266,7 @@ class TypeMigration:
             if any(isinstance(s, KryoSerializerSnapshot) for s in walk(nested)):
                 self.problems.append(
                     Note(
-                        join(path, name),
+                        join_path(path, name),
                         "a column of type RAW contains Kryo values inside the rows of SQL",
                         "leave the state out with remove_state, or give the column another type in the old job first",
                     )
@@ -383,7 +383,7 @@ def obstacles(snapshot: TypeSerializerSnapshot, release: Release, path: str = ""
     if not children:
         yield from (Note(path, text, _STAYS) for text in _java_problems(snapshot, release))
     for name, child in children:
-        inner = join(path, name)
+        inner = join_path(path, name)
         if isinstance(snapshot, PojoSerializerSnapshot) and release[0] < FLINK_2 and _is_inferred_collection(child):
             yield Note(inner, "Flink 2 infers its type, and Flink 1 leaves such a field to Kryo", _STAYS)
         else:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.traversal import join
+from state_processor.serializers.traversal import join_path
 
 # Kinds of columns: bytes of a fixed-width slot, or
 STRUCT: Final = 0
@@ -150,7 +150,7 @@ def _path(column: Column, index: int) -> str:
     if column.index == index:
         return column.name
     inner = next((path for child in column.children if child.index >= 0 and (path := _path(child, index))), "")
-    return inner and join(column.name, inner)
+    return inner and join_path(column.name, inner)
 
 
 LAST_ACCESS_FIELD: Final = "_last_access"

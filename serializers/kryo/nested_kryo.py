@@ -21,7 +21,7 @@ from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.wrapping import TtlSerializer, UndescribedClassesCodec
-from state_processor.serializers.traversal import join, outermost_of, transform
+from state_processor.serializers.traversal import join_path, outermost_of, transform
 from state_processor.support.errors import OptionError
 
 P = TypeVar("P")
@@ -55,7 +55,7 @@ def kryo_parts(type_: Codec, path: str) -> Iterator[tuple[str, KryoSerializer]]:
         yield path, type_
     elif isinstance(type_, _ENTERED):
         for name, part in type_.column_parts:
-            yield from kryo_parts(part, join(path, name))
+            yield from kryo_parts(part, join_path(path, name))
 
 
 def with_replacements(type_: P, replacements: Mapping[int, Codec]) -> P:

@@ -41,7 +41,7 @@ from state_processor.options.keywords import (
     takes_options as takes_options,
 )
 from state_processor.options.option import (
-    COUNT as COUNT,
+    WHOLE_NUMBER as WHOLE_NUMBER,
     Option as Option,
     check_given as check_given,
     values_of as values_of,

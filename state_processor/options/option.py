@@ -347,7 +347,7 @@ def _encode_settings(value: Mapping[str, Any]) -> str:
 
 TEXT: Final = ValueKind("text", "str", _check_text)
 BOOLEAN: Final = ValueKind("true or false", "bool", _check_boolean, _decode_boolean, lambda value: str(value).lower())
-COUNT: Final = ValueKind("a number", "int", _check_count)
+WHOLE_NUMBER: Final = ValueKind("a number", "int", _check_count)
 FIELDS: Final = ValueKind(
     'names by state such as {"left-records": ["id", "amount"]}',
     "Mapping[str, Sequence[str]]",
@@ -361,7 +361,7 @@ VALUES: Final = {
     "text": TEXT,
     "path": ValueKind("a path", "str | PathLike[str]", _check_path),
     "boolean": BOOLEAN,
-    "count": COUNT,
+    "count": WHOLE_NUMBER,
     "size": ValueKind("a size such as 64m or 67108864", "int | str", _check_size),
     "duration": ValueKind("a duration such as 1h, 7d or PT1H", "str | timedelta", duration_ms, encode=duration_text),
     "instant": ValueKind(

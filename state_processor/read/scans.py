@@ -38,7 +38,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import ColumnType
 from state_processor.serializers.kryo.classes import log_undescribed, undescribed_classes
 from state_processor.serializers.shared_types import PortableType
-from state_processor.serializers.traversal import ELEMENT, KEY, VALUE, join
+from state_processor.serializers.traversal import ELEMENT, KEY, VALUE, join_path
 from state_processor.support.doors import Door, entered, spelled
 from state_processor.support.errors import OptionError, UndecodableValueError
 from state_processor.types.identifier import OperatorIdentifier
@@ -167,12 +167,12 @@ def _paths(name: str, kind: pa.DataType) -> Iterator[str]:
             yield name
     elif pa.types.is_struct(kind):
         for field in kind:
-            yield from _paths(join(name, field.name), field.type)
+            yield from _paths(join_path(name, field.name), field.type)
     elif pa.types.is_map(kind):
-        yield from _paths(join(name, KEY), kind.key_type)
-        yield from _paths(join(name, VALUE), kind.item_type)
+        yield from _paths(join_path(name, KEY), kind.key_type)
+        yield from _paths(join_path(name, VALUE), kind.item_type)
     elif pa.types.is_list(kind):
-        yield from _paths(join(name, ELEMENT), kind.value_type)
+        yield from _paths(join_path(name, ELEMENT), kind.value_type)
 
 
 ArrowSchema: TypeAlias = pa.Schema | TypeSerializer | Mapping[str, pa.DataType | TypeSerializer]

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, get_args
 
 import pyarrow as pa
 
-from state_processor.backends.analysis.entry_sizes import ENTRIES, PLACES, SIZE, KeyedSizes, largest
+from state_processor.backends.analysis.entry_sizes import ENTRIES, PLACES, SIZE_IN_BYTES, KeyedSizes, largest
 from state_processor.backends.files.ordered_threads import in_order, parts_for, threads_for
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.stored_operator import StoredOperator, find_operator, operator_label
@@ -125,9 +125,9 @@ class SizeReport:
 
 def _summed(tables: Sequence[pa.Table], names: Sequence[str]) -> pa.Table:
     """Return the entries and bytes of each group."""
-    grouped = pa.concat_tables(tables).group_by(names).aggregate([(ENTRIES, "sum"), (SIZE, "sum")])
-    return grouped.select([*names, f"{ENTRIES}_sum", f"{SIZE}_sum"]).rename_columns([*names, ENTRIES, SIZE])
+    grouped = pa.concat_tables(tables).group_by(names).aggregate([(ENTRIES, "sum"), (SIZE_IN_BYTES, "sum")])
+    return grouped.select([*names, f"{ENTRIES}_sum", f"{SIZE_IN_BYTES}_sum"]).rename_columns([*names, ENTRIES, SIZE_IN_BYTES])
 
 
 # Not a table: pyarrow imports pandas to make one.
-_NO_KEYS: Final = pa.schema([("key", pa.null()), (ENTRIES, pa.int64()), (SIZE, pa.int64())])
+_NO_KEYS: Final = pa.schema([("key", pa.null()), (ENTRIES, pa.int64()), (SIZE_IN_BYTES, pa.int64())])

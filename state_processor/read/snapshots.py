@@ -16,7 +16,7 @@ from state_processor.backends.read.snapshot_checks import check_files
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
-from state_processor.options.option import COUNT, check_given
+from state_processor.options.option import WHOLE_NUMBER, check_given
 from state_processor.support.doors import spelled
 from state_processor.support.errors import StateProcessorError
 
@@ -118,7 +118,7 @@ def searched(directory: str | PathLike[str], depth: int, access: SnapshotAccess)
 
 def discovered(directory: str | PathLike[str], depth: int, access: SnapshotAccess) -> Discovery:
     """Return the snapshots in a directory and below it; whether their files are there is unknown."""
-    return find_snapshots(directory, access.storage(), COUNT.of_argument("depth", depth))
+    return find_snapshots(directory, access.storage(), WHOLE_NUMBER.of_argument("depth", depth))
 
 
 def checked(snapshots: list[SnapshotInfo], access: SnapshotAccess) -> Iterator[SnapshotInfo]:

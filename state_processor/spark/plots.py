@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from state_processor.backends.analysis.entry_sizes import SIZE
+from state_processor.backends.analysis.entry_sizes import SIZE_IN_BYTES
 from state_processor.backends.formats.row_layout import TIMESTAMP
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.read.keyed_reader import DOMAIN
@@ -110,8 +110,8 @@ class SnapshotPlots:
         rows = self.size_report(uid, "state", top).collect()
         names = [f"{row.operator_uid or row.operator_uid_hash}\n{row.state_name}" for row in rows]
         axes = new_axes(1 + 2 * _BAR_INCHES * max(2, len(rows)))
-        bars = axes.barh(range(len(rows)), [row[SIZE] for row in rows])
-        axes.bar_label(bars, [f" {size_text(row[SIZE])}, {row.entries} entries" for row in rows])
+        bars = axes.barh(range(len(rows)), [row[SIZE_IN_BYTES] for row in rows])
+        axes.bar_label(bars, [f" {size_text(row[SIZE_IN_BYTES])}, {row.entries} entries" for row in rows])
         axes.set_yticks(range(len(rows)), names)
         axes.invert_yaxis()
         axes.margins(x=0.3)
@@ -138,7 +138,7 @@ class SnapshotPlots:
         rows = self.size_report(uid, "key_group", None).collect()
         sizes = np.zeros(1 + max((row.key_group for row in rows), default=0), dtype=np.int64)
         for row in rows:
-            sizes[row.key_group] = row[SIZE]
+            sizes[row.key_group] = row[SIZE_IN_BYTES]
         axes.bar(np.arange(len(sizes)), sizes, width=1.0)
         axes.axhline(float(sizes.mean()), linestyle="--", color="gray", label=f"mean {size_text(int(sizes.mean()))}")
         axes.yaxis.set_major_formatter(lambda size, _: size_text(int(size)))

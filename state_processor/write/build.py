@@ -25,7 +25,7 @@ from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, Keyed
 from state_processor.backends.write.staging import Staging, exit_on_sigterm
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.keywords import SCRATCH
-from state_processor.options.option import BOOLEAN, COUNT
+from state_processor.options.option import BOOLEAN, WHOLE_NUMBER
 from state_processor.options.user_serializers import TaskSerializers, import_serializers
 from state_processor.support.doors import Door, code_or_text, entered, spelled
 from state_processor.support.errors import MissingFileError, NotFoundError, OptionError, StateMigrationError
@@ -372,7 +372,7 @@ class SavepointBuild:
         """Choose the number of the checkpoint; see :meth:`~state_processor.SavepointWriter.write`."""
         allow_lower = BOOLEAN.of_argument("allow_lower_checkpoint_id", allow_lower)
         first = _FIRST_CHECKPOINT if self.snapshot is None else self.snapshot.metadata.checkpoint_id
-        chosen = first if checkpoint_id is None else COUNT.of_argument("checkpoint_id", checkpoint_id)
+        chosen = first if checkpoint_id is None else WHOLE_NUMBER.of_argument("checkpoint_id", checkpoint_id)
         if not _FIRST_CHECKPOINT <= chosen <= _LAST_CHECKPOINT and checkpoint_id is not None:
             raise OptionError(f"{spelled('checkpoint_id')}={chosen}: expected a number from 1 to {_LAST_CHECKPOINT}")
         if chosen < first and not allow_lower:

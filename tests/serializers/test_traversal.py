@@ -192,7 +192,7 @@ T = Types
     [("", "a", "a"), ("a", "b", "a.b"), ("a", "", "a"), ("key:", "a", "key:a"), ("key:", "", "key:"), ("", "", "")],
 )
 def test_join(path: str, name: str, expected: str) -> None:
-    assert traversal.join(path, name) == expected
+    assert traversal.join_path(path, name) == expected
 
 
 def test_a_path_inside_another() -> None:
@@ -222,7 +222,7 @@ def leaves(type_: TypeSerializer, path: str = "") -> list[str]:
 )
 def test_types_and_snapshots_have_the_same_paths(type_: TypeSerializer, expected: list[str]) -> None:
     assert leaves(type_) == expected
-    assert leaves(type_, "value") == [traversal.join("value", path) for path in expected]
+    assert leaves(type_, "value") == [traversal.join_path("value", path) for path in expected]
     snapshot = type_.snapshot()
     if isinstance(snapshot, CompositeTypeSerializerSnapshot) and type_.child_names != ("a", "b"):
         assert tuple(snapshot.nested_names) == tuple(type_.child_names)

@@ -28,7 +28,7 @@ from state_processor.states import (
     all_parts,
     channel_states,
     contents,
-    join,
+    join_path,
     json_text_of,
     open_state,
     parse_json,
@@ -385,12 +385,12 @@ def _binary(path: str, type_: pa.DataType) -> Iterator[str]:
     """Yield the paths of bytes in a type, as :mod:`column_search` names them."""
     if pa.types.is_struct(type_):
         for child in type_:
-            yield from _binary(join(path, child.name), child.type)
+            yield from _binary(join_path(path, child.name), child.type)
     elif pa.types.is_map(type_):
-        yield from _binary(join(path, KEY), type_.key_type)
-        yield from _binary(join(path, VALUE), type_.item_type)
+        yield from _binary(join_path(path, KEY), type_.key_type)
+        yield from _binary(join_path(path, VALUE), type_.item_type)
     elif pa.types.is_list(type_):
-        yield from _binary(join(path, ELEMENT), type_.value_type)
+        yield from _binary(join_path(path, ELEMENT), type_.value_type)
     elif pa.types.is_binary(type_):
         yield path
 
@@ -418,15 +418,15 @@ def _search(path: str, array: pa.Array, parents: _Parents | None, needles: Seque
     type_ = array.type
     if pa.types.is_struct(type_):
         for field, child in zip(type_, array.flatten(), strict=True):
-            yield from _search(join(path, field.name), child, parents, needles)
+            yield from _search(join_path(path, field.name), child, parents, needles)
     elif pa.types.is_map(type_):
         inner = _Parents(array.cast(pa.list_(pa.struct([("key", type_.key_type), ("value", type_.item_type)]))), parents)
         entries = inner.values
-        yield from _search(join(path, KEY), entries.field(0), inner, needles)
-        yield from _search(join(path, VALUE), entries.field(1), inner, needles)
+        yield from _search(join_path(path, KEY), entries.field(0), inner, needles)
+        yield from _search(join_path(path, VALUE), entries.field(1), inner, needles)
     elif pa.types.is_list(type_):
         inner = _Parents(array, parents)
-        yield from _search(join(path, ELEMENT), inner.values, inner, needles)
+        yield from _search(join_path(path, ELEMENT), inner.values, inner, needles)
     else:
         for needle in needles:
             rows = needle.rows(array)

@@ -15,7 +15,7 @@ from state_processor.applications.fleet.measures import Measurement
 from state_processor.applications.fleet.table import Directories, measured, roots_of
 from state_processor.command_line import Answer, render_records
 from state_processor.errors import NotASnapshotError
-from state_processor.options import COUNT, SnapshotAccess, SnapshotOptions, takes_options
+from state_processor.options import WHOLE_NUMBER, SnapshotAccess, SnapshotOptions, takes_options
 from state_processor.snapshots import DEPTH
 from state_processor.support import pc, presentable
 
@@ -112,7 +112,7 @@ def search_fleet(
     roots = roots_of(directories)
     unnamed = replace(access, plan=None, uids=None)
     newest = Measurement(unnamed, datetime.now(UTC), check=True, headers=False, timeout=timedelta.max)
-    rows = measured(roots, COUNT.of_argument("depth", depth), newest)
+    rows = measured(roots, WHOLE_NUMBER.of_argument("depth", depth), newest)
     if not rows:
         raise NotASnapshotError(f"no job is below {', '.join(roots)}; state-processor list shows snapshots")
     paths = [row["path"] for row in rows if row.get("path")]

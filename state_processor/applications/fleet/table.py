@@ -16,7 +16,15 @@ from state_processor.applications.retention.file_uses import OrderedPaths, direc
 from state_processor.applications.retention.removal import Age, check_all_readable, possibly_claimed, removal_of_orphans
 from state_processor.command_line import progress
 from state_processor.errors import OptionError, StateProcessorError
-from state_processor.options import COUNT, DirectoryOptions, SnapshotAccess, checked_choice, duration_ms, spelled, takes_options
+from state_processor.options import (
+    WHOLE_NUMBER,
+    DirectoryOptions,
+    SnapshotAccess,
+    checked_choice,
+    duration_ms,
+    spelled,
+    takes_options,
+)
 from state_processor.snapshots import DEPTH, Location, find_snapshots
 from state_processor.support import presentable
 
@@ -119,7 +127,7 @@ def fleet(
     """
     sort = checked_choice("sort", sort, SORTS)
     access = SnapshotAccess.of(**options)
-    depth = COUNT.of_argument("depth", depth)
+    depth = WHOLE_NUMBER.of_argument("depth", depth)
     timeout = _timeout(transaction_timeout)
     roots = roots_of(directories)
     measurement = Measurement(access, datetime.now(UTC), check, headers, timeout)

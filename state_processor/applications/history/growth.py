@@ -16,7 +16,7 @@ from state_processor import SnapshotInfo
 from state_processor.applications.history.history import HOUR, history_of, series_of
 from state_processor.command_line import count_text, size_text
 from state_processor.errors import OptionError, StateProcessorError
-from state_processor.options import COUNT, DirectoryOptions, SnapshotAccess, spelled, takes_options
+from state_processor.options import WHOLE_NUMBER, DirectoryOptions, SnapshotAccess, spelled, takes_options
 from state_processor.snapshots import DEPTH, searched
 from state_processor.snapshots import states as states_table
 
@@ -102,7 +102,7 @@ def growth(
     NotASnapshotError, MissingFileError, CorruptSnapshotError
         As for :func:`history`.
     """
-    if COUNT.of_argument("at_least", at_least) < 3:
+    if WHOLE_NUMBER.of_argument("at_least", at_least) < 3:
         raise OptionError(f"{spelled('at_least', at_least)}: expected at least 3, because two sizes do not show a trend")
     access = SnapshotAccess.of(**options)
     snapshots = searched(directory, depth, access).snapshots

@@ -42,7 +42,7 @@ from state_processor.states import (
     KEYED_KIND,
     LAST_ACCESS,
     PLACES,
-    SIZE,
+    SIZE_IN_BYTES,
     TIMER_KIND,
     TIMERS,
     TIMESTAMP,
@@ -400,12 +400,12 @@ def _measure(snapshot: Snapshot, report: SnapshotMeasures) -> None:
     operators = {o.operator_id: o for o in snapshot.metadata.operators}
     for uid_hash, batches in by_operator.items():
         operator, places = operators[uid_hash], pa.Table.from_batches(batches, PLACES)
-        sums = places.group_by("state_name").aggregate([(ENTRIES, "sum"), (SIZE, "sum")]).to_pylist()
-        measured = {row["state_name"]: (row[f"{ENTRIES}_sum"], row[f"{SIZE}_sum"]) for row in sums}
+        sums = places.group_by("state_name").aggregate([(ENTRIES, "sum"), (SIZE_IN_BYTES, "sum")]).to_pylist()
+        measured = {row["state_name"]: (row[f"{ENTRIES}_sum"], row[f"{SIZE_IN_BYTES}_sum"]) for row in sums}
         for state in report.states:
             if state["operator_uid_hash"] == uid_hash and state["state_name"] in measured:
-                state[ENTRIES], state[SIZE] = measured[state["state_name"]]
-        columns = Places(*(places.column(name).to_numpy() for name in ("subtask", "key_group", SIZE, ENTRIES)))
+                state[ENTRIES], state[SIZE_IN_BYTES] = measured[state["state_name"]]
+        columns = Places(*(places.column(name).to_numpy() for name in ("subtask", "key_group", SIZE_IN_BYTES, ENTRIES)))
         groups = Distribution(summed(columns.key_groups, columns.sizes, operator.max_parallelism))
         label = operator.uid or uid_hash
         report.key_groups[label] = groups

@@ -32,7 +32,7 @@ from state_processor.command_line import (
 )
 from state_processor.options import Kind, SnapshotAccess, check_given
 from state_processor.snapshots import some_of
-from state_processor.states import ENTRIES, SIZE
+from state_processor.states import ENTRIES, SIZE_IN_BYTES
 from state_processor.support import presentable
 
 _LARGE_KEY: Final = 0.05
@@ -71,8 +71,8 @@ def findings(contents: SnapshotMeasures) -> Iterator[str]:
 def _of_operator(groups: Distribution, subtasks: Subtasks, keys: LargestKeys | None) -> Iterator[tuple[float, str]]:
     """Yield sentences with the number of bytes of the largest part above its fair share."""
     share = groups.total / len(subtasks.key_groups)
-    if keys is not None and keys.rows and keys.rows[0][SIZE] >= _LARGE_KEY * groups.total:
-        yield keys.rows[0][SIZE], largest_key_text(keys, groups)
+    if keys is not None and keys.rows and keys.rows[0][SIZE_IN_BYTES] >= _LARGE_KEY * groups.total:
+        yield keys.rows[0][SIZE_IN_BYTES], largest_key_text(keys, groups)
     if len(groups.sizes) > 1 and groups.most >= share:
         yield groups.most - groups.total / len(groups.sizes), key_groups_text(groups)
     if len(subtasks.key_groups) > 1 and (subtasks.sizes.empty or subtasks.sizes.skew >= _UNEVEN):
@@ -101,8 +101,8 @@ def largest_key_text(keys: LargestKeys, groups: Distribution) -> str:
     first = keys.rows[0]
     entries = f"{count_text(first[ENTRIES])} {'entry' if first[ENTRIES] == 1 else 'entries'}"
     return (
-        f"The key {key_text(first['key'])} has {size_text(first[SIZE])} in {entries}, "
-        f"{share_text(first[SIZE] / groups.total)} of all bytes."
+        f"The key {key_text(first['key'])} has {size_text(first[SIZE_IN_BYTES])} in {entries}, "
+        f"{share_text(first[SIZE_IN_BYTES] / groups.total)} of all bytes."
     )
 
 
@@ -156,7 +156,7 @@ _STATE_COLUMNS: Final = {
     "state_name": "state",
     "state_kind": "kind",
     ENTRIES: "entries",
-    SIZE: "size",
+    SIZE_IN_BYTES: "size",
     "key_type": "key",
     "map_key_type": "map key",
     "value_type": "value",
@@ -165,13 +165,13 @@ _STATE_COLUMNS: Final = {
 }
 _SUBTASK_COLUMNS: Final = {
     "subtask": "subtask",
-    SIZE: "size",
+    SIZE_IN_BYTES: "size",
     "multiple": "times the mean",
     ENTRIES: "entries",
     "key_groups": "key groups",
     "filled": "with state",
 }
-_KEY_COLUMNS: Final = {"key": "key", SIZE: "size", "share": "of all bytes", ENTRIES: "entries"}
+_KEY_COLUMNS: Final = {"key": "key", SIZE_IN_BYTES: "size", "share": "of all bytes", ENTRIES: "entries"}
 _COUNTS: Final = frozenset({"parallelism", "max parallelism", "entries", "subtask", "times the mean", "key groups", "with state"})
 _MOST_SUBTASKS: Final = 10
 _LONGEST: Final = 4000
@@ -301,7 +301,12 @@ def _subtasks(contents: SnapshotMeasures) -> Iterable[str]:
 
 def _subtask(subtasks: Subtasks, number: int) -> dict[str, Any]:
     sizes = subtasks.sizes
-    numbers = {ENTRIES: subtasks.entries, "key_groups": subtasks.key_groups, "filled": subtasks.filled, SIZE: sizes.sizes}
+    numbers = {
+        ENTRIES: subtasks.entries,
+        "key_groups": subtasks.key_groups,
+        "filled": subtasks.filled,
+        SIZE_IN_BYTES: sizes.sizes,
+    }
     values = {name: int(column[number]) for name, column in numbers.items()}
     return {"subtask": number, "multiple": round(sizes.multiple(number), 1), **values}
 
@@ -309,7 +314,7 @@ def _subtask(subtasks: Subtasks, number: int) -> dict[str, Any]:
 def _keys(contents: SnapshotMeasures) -> Iterable[str]:
     for operator, keys in contents.keys.items():
         groups = contents.key_groups[operator]
-        rows = [{**row, "key": key_text(row["key"]), "share": share_text(row[SIZE] / groups.total)} for row in keys.rows]
+        rows = [{**row, "key": key_text(row["key"]), "share": share_text(row[SIZE_IN_BYTES] / groups.total)} for row in keys.rows]
         yield f'<h3>{_text(operator)}</h3>{_table(_KEY_COLUMNS, rows)}<p class="note">{compared_text(keys, groups)}</p>'
 
 

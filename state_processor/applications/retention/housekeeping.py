@@ -47,7 +47,7 @@ from state_processor.command_line import (
     time_text,
 )
 from state_processor.errors import NotASnapshotError, OptionError
-from state_processor.options import COUNT, DirectoryOptions, Kind, SnapshotAccess, duration_ms, spelled, takes_options
+from state_processor.options import WHOLE_NUMBER, DirectoryOptions, Kind, SnapshotAccess, duration_ms, spelled, takes_options
 from state_processor.snapshots import (
     METADATA_FILE,
     POINTER_PREFIX,
@@ -328,7 +328,7 @@ def retain(
     access = SnapshotAccess.of(**options)
     if keep is None and newer_than is None:
         raise OptionError(f"expected {spelled('keep', 3)} or {spelled('newer_than', '7d')}, to know which checkpoints stay")
-    if keep is not None and COUNT.of_argument("keep", keep) < 1:
+    if keep is not None and WHOLE_NUMBER.of_argument("keep", keep) < 1:
         raise OptionError(f"{spelled('keep', keep)}: expected at least 1, because a job needs its newest checkpoint to recover")
     root, storage = _real_directory(directory), access.storage()
     guard = _age("older_than", older_than, str(root), storage, delete=delete)

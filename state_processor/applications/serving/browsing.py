@@ -23,7 +23,16 @@ from state_processor.errors import NotFoundError, OptionError
 from state_processor.snapshots import OperatorState, snapshots_table
 from state_processor.snapshots import operators as operators_table
 from state_processor.snapshots import states as states_table
-from state_processor.states import SIZE, TIMER_KIND, SizeReport, StateRequest, comments_of, find_operator, parse_json, spark_ddl
+from state_processor.states import (
+    SIZE_IN_BYTES,
+    TIMER_KIND,
+    SizeReport,
+    StateRequest,
+    comments_of,
+    find_operator,
+    parse_json,
+    spark_ddl,
+)
 
 
 def operators(served: ServedSnapshot) -> dict[str, Any]:
@@ -174,7 +183,7 @@ class Browsing:
         report = SizeReport.of(served.snapshot, served.operator(uid), by, _LARGEST)
         measured = [part.measure() for part in report.parts]
         table = report.merged(part for part in measured if part is not None)
-        return _table(table) | {"by": by, "total": sum(table.column(SIZE).to_pylist())}
+        return _table(table) | {"by": by, "total": sum(table.column(SIZE_IN_BYTES).to_pylist())}
 
     def _differences(self, served: ServedSnapshot, query: Mapping[str, str]) -> Answer:
         from state_processor.arrow import diff_summary  # only this view needs what compares
