@@ -37,8 +37,9 @@ def test_wheel_and_sdist_hold_every_module(packages: tuple[Path, Path]) -> None:
     installed = {f"state_processor/{m}" if m.startswith(("serializers/", "backends/")) else m for m in modules}
     with zipfile.ZipFile(packages[0]) as wheel:
         assert {n for n in wheel.namelist() if n.endswith(".py")} == installed
-        data = ("py.typed", "__init__.pyi", "samples/shop/_metadata")
-        assert {f"state_processor/{name}" for name in data} <= set(wheel.namelist())
+        stubs = {p.relative_to(ROOT).as_posix() for p in (ROOT / "state_processor").rglob("*.pyi")}
+        data = {"state_processor/py.typed", "state_processor/samples/shop/_metadata", *stubs}
+        assert data - set(wheel.namelist()) == set()
     with tarfile.open(packages[1]) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     assert {m for m in installed if m not in names} == set()

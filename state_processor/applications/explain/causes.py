@@ -14,8 +14,8 @@ from state_processor.applications.explain.scene import Finding, Scene
 from state_processor.applications.jobs.repair_steps import command_name
 from state_processor.applications.jobs.signature import VALUE, OperatorSignature, StateSignature
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
-from state_processor.serializers.core.enums import EnumSerializer
-from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers import PojoSerializer
+from state_processor.types import EnumSerializer
 
 STEP: Final = "{Subject} failed{doing}: {exception}{text}{thrower}."
 """The sentence of a failed step, whose cause is not known."""

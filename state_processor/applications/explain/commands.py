@@ -7,10 +7,8 @@ import sys
 from pathlib import Path
 
 from state_processor.applications.explain.explaining import explain
-from state_processor.backends.read.option import Kind
-from state_processor.commands.command import argument, command, flag_values, flags, print_json, switch
-from state_processor.commands.terminal import say
-from state_processor.types.answers import Answer
+from state_processor.command_line import Answer, argument, command, flag_values, flags, print_json, say, switch
+from state_processor.options import Kind
 
 
 @command(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from state_processor import OperatorIdentifier
 from state_processor.applications.explain.causes import of_findings, of_sighting
 from state_processor.applications.explain.confirming_files import FILES, OPENING, class_of, classes_of, of_files, of_opening
 from state_processor.applications.explain.explanation import FailureCause
@@ -33,12 +34,10 @@ from state_processor.applications.jobs.signature import (
     StateSignature,
 )
 from state_processor.applications.jobs.undescribed import classes_inside
-from state_processor.backends.metadata.operator_id import operator_id
-from state_processor.backends.state import descriptions as kinds
-from state_processor.serializers.core.enums import EnumSerializer
-from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.runtime.cep import NFAStateSerializer
-from state_processor.support.errors import StateProcessorError
+from state_processor.errors import StateProcessorError
+from state_processor.serializers import PojoSerializer
+from state_processor.states import BROADCAST, LIST, MAP, OPERATOR_LIST, UNION_LIST
+from state_processor.types import EnumSerializer, NFAStateSerializer
 
 
 def places_of_text(
@@ -86,7 +85,7 @@ _FAMILIES: Final[Mapping[Kind, frozenset[Kind]]] = {
     Kind.FIELD_TYPE: frozenset({Kind.VALUE_TYPE, Kind.OPERATOR_STATE_TYPE, Kind.BROADCAST_TYPE}),
 }
 """The kinds of mismatches that may be behind a message. Others have a kind of their own."""
-_MODES: Final = {"SPLIT_DISTRIBUTE": kinds.OPERATOR_LIST, "UNION": kinds.UNION_LIST, "BROADCAST": kinds.BROADCAST}
+_MODES: Final = {"SPLIT_DISTRIBUTE": OPERATOR_LIST, "UNION": UNION_LIST, "BROADCAST": BROADCAST}
 _PARTS: Final = {Kind.KEY_TYPE: KEY, Kind.WINDOW_TYPE: NAMESPACE, Kind.MAP_KEY_TYPE: MAP_KEY}
 _NO_OPERATOR: Final = frozenset(
     {
@@ -180,7 +179,8 @@ def _checked(causes: Sequence[FailureCause], sighting: Sighting, contradiction: 
 
 def _of_uid(sighting: Sighting, scene: Scene) -> FailureCause:
     """Return the cause that two operators have one uid; the snapshot shows whether the uid is one of its operators."""
-    hashed = operator_id(sighting.facts["uid"]) if "uid" in sighting.facts else None
+    uid = sighting.facts.get("uid")
+    hashed = OperatorIdentifier.for_uid(uid).uid_hash if uid else None
     operator = next((o for o in (scene.old.operators if scene.old is not None else ()) if o.uid_hash == hashed), None)
     evidence = [] if operator is None else [f"the snapshot has one operator with this uid: {operator.label}"]
     certainty = Certainty.TRACE if operator is None else Certainty.CONFIRMED
@@ -266,17 +266,12 @@ def _fits(state: StateSignature, name: str, kind: Kind) -> bool:
     if kind in (Kind.KEY_TYPE, Kind.WINDOW_TYPE):
         snapshot = state.snapshots.get(_PARTS[kind])
         return snapshot is None or simple in snapshot.class_name
-    if (simple, state.kind) in (("ListSerializer", kinds.LIST), ("MapSerializer", kinds.MAP)) or simple == "TtlAwareSerializer":
+    if (simple, state.kind) in (("ListSerializer", LIST), ("MapSerializer", MAP)) or simple == "TtlAwareSerializer":
         return True
     if state.unread:
         return name in state.unread
     snapshot = state.snapshots.get(VALUE)
-    return (
-        not state.is_timer
-        and state.kind not in (kinds.LIST, kinds.MAP)
-        and snapshot is not None
-        and simple in snapshot.class_name
-    )
+    return not state.is_timer and state.kind not in (LIST, MAP) and snapshot is not None and simple in snapshot.class_name
 
 
 def _of_place(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSignature]) -> Iterator[FailureCause]:
@@ -441,13 +436,13 @@ _PLACES: Final[Mapping[Kind, Callable[[StateSignature, Sighting], bool]]] = {
     Kind.ENUM_CONSTANT: _has_enum_or_class,
     Kind.KRYO_CLASS: lambda state, _: not state.is_timer and any(kryo_classes(state)),
     Kind.KRYO_VERSION: lambda state, _: any(kryo_classes(state)),
-    Kind.MAP_KEY_TYPE: lambda state, _: state.kind == kinds.MAP,
+    Kind.MAP_KEY_TYPE: lambda state, _: state.kind == MAP,
     Kind.KEY_TYPE: lambda state, sighting: state.is_keyed and _fits(state, sighting.facts.get("old", ""), Kind.KEY_TYPE),
     Kind.WINDOW_TYPE: lambda state, _: state.is_keyed and state.type_text(NAMESPACE) not in (None, VOID_NAMESPACE),
     Kind.STATE_KIND: lambda state, sighting: state.is_keyed and state.kind == sighting.facts.get("old", state.kind),
     Kind.STATE_MODE: lambda state, sighting: _fits(state, sighting.facts.get("old", ""), Kind.STATE_MODE),
-    Kind.OPERATOR_STATE_TYPE: lambda state, _: state.kind in (kinds.OPERATOR_LIST, kinds.UNION_LIST),
-    Kind.BROADCAST_TYPE: lambda state, _: state.kind == kinds.BROADCAST,
+    Kind.OPERATOR_STATE_TYPE: lambda state, _: state.kind in (OPERATOR_LIST, UNION_LIST),
+    Kind.BROADCAST_TYPE: lambda state, _: state.kind == BROADCAST,
     Kind.CLASS_MISSING: lambda state, sighting: state.name == sighting.facts.get("state"),
     Kind.PATTERN: lambda state, _: any(isinstance(s, NFAStateSerializer) for s in serializers_of(state)),
 }

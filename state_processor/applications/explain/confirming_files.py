@@ -18,9 +18,8 @@ from state_processor.applications.jobs.contents import NO_CONTENTS
 from state_processor.applications.jobs.signature import OperatorSignature, StateSignature
 from state_processor.applications.jobs.undescribed import class_names
 from state_processor.applications.jobs.verdicts import Cause
-from state_processor.backends.metadata.discovery import find_snapshots
-from state_processor.backends.metadata.streams import streams_in_files
-from state_processor.support.errors import MissingFileError, NotASnapshotError, StateProcessorError, UnsupportedFormatError
+from state_processor.errors import MissingFileError, NotASnapshotError, StateProcessorError, UnsupportedFormatError
+from state_processor.snapshots import find_snapshots, streams_in_files
 
 FILES: Final = frozenset({Kind.FILE_MISSING, Kind.FILE_DAMAGED, Kind.MOVED, Kind.CLAIMED})
 OPENING: Final = frozenset({Kind.NOT_FOUND, Kind.NOT_A_SNAPSHOT, Kind.METADATA_DAMAGED, Kind.NEWER_FORMAT})

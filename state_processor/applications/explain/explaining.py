@@ -23,15 +23,9 @@ from state_processor.applications.jobs.repair_steps import command_name
 from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.signature import JobSignature
 from state_processor.applications.jobs.verdicts import Cause, Outcome
-from state_processor.backends.files.location import Location
-from state_processor.backends.metadata.discovery import find_snapshots
-from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE
-from state_processor.backends.write.keyed_formats import BackendName
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import SnapshotOptions
-from state_processor.options.keywords import takes_options
-from state_processor.support.doors import checked_choice
-from state_processor.support.errors import OptionError, StateProcessorError
+from state_processor.errors import OptionError, StateProcessorError
+from state_processor.options import BackendName, SnapshotAccess, SnapshotOptions, checked_choice, takes_options
+from state_processor.snapshots import METADATA_FILE, Location, find_snapshots
 
 _GENERAL: Final = frozenset({Kind.CODE, Kind.IN_FLIGHT, Kind.BACKEND, Kind.NEWER_FORMAT})
 _LONGEST_PATH: Final = 255

@@ -9,9 +9,7 @@ from typing import Any, Final
 
 from state_processor.applications.explain.kinds import Certainty, Kind
 from state_processor.applications.jobs.repair_steps import TARGET, command_name, placeholders
-from state_processor.display.showing import html_table
-from state_processor.display.text_tables import text_of
-from state_processor.types.answers import Answer
+from state_processor.command_line import Answer, html_table, text_of
 
 _NOTE: Final = "  # "
 _COLUMNS: Final = ("kind", "certainty", "cause", "operator", "state", "field")

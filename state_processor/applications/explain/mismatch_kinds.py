@@ -10,14 +10,9 @@ from state_processor.applications.jobs.field_changes import field_changes
 from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.signature import KEY, MAP_KEY, NAMESPACE, ROLES, VALUE, OperatorSignature, StateSignature
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
-from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_KINDS
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.enums import EnumSerializer
-from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.kryo.layouts import is_collection, is_map
-from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.table.rowdata import BinaryDataSerializer
-from state_processor.serializers.traversal import walk
+from state_processor.serializers import KryoSerializer, PojoSerializer, TypeSerializer
+from state_processor.states import BROADCAST
+from state_processor.types import BinaryDataSerializer, EnumSerializer, is_collection, is_map, walk
 
 _OF_CAUSE: Final[Mapping[Cause, Kind]] = {
     Cause.OPERATORS_SWAPPED: Kind.OPERATORS_SWAPPED,
@@ -61,8 +56,9 @@ def kind_of(
             states = () if operator is None else (operator.states or {}).values()
             return Kind.QUERY if any(map(is_of_query, states)) else Kind.UNMAPPED_OPERATOR
         case Cause.KIND:
-            kinds = {signature.kind for signature in (state, new) if signature is not None}
-            return Kind.STATE_MODE if kinds and kinds <= {*OPERATOR_KINDS} else Kind.STATE_KIND
+            described = [signature for signature in (state, new) if signature is not None]
+            is_of_operators = bool(described) and not any(signature.is_keyed for signature in described)
+            return Kind.STATE_MODE if is_of_operators else Kind.STATE_KIND
         case Cause.TYPE if state is not None:
             return _type_kind(verdict, state, new, target)
         case Cause.FIELDS:
@@ -79,7 +75,7 @@ def kind_of(
 def _type_kind(verdict: StateVerdict, state: StateSignature, new: StateSignature | None, target: RestoringJob) -> Kind:
     if is_of_query(state):
         return Kind.QUERY
-    if state.kind in OPERATOR_KINDS:
+    if not state.is_keyed:
         return Kind.BROADCAST_TYPE if state.kind == BROADCAST else Kind.OPERATOR_STATE_TYPE
     if verdict.part in _OF_PART:
         return _OF_PART[verdict.part]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 
+from state_processor import OperatorIdentifier
 from state_processor.applications.explain.kinds import Kind
 from state_processor.applications.explain.mismatch_kinds import is_of_query, kind_of
 from state_processor.applications.explain.rules import Sighting
@@ -18,12 +19,10 @@ from state_processor.applications.jobs.repairs import Mismatch, Repairs
 from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.signature import JobSignature, OperatorSignature, StateSignature
 from state_processor.applications.jobs.verdicts import Cause, JobReport, Outcome, StateVerdict
-from state_processor.backends.metadata.operator_id import operator_id
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.options.access import SnapshotAccess, flag_words
-from state_processor.serializers.evolution.migration import RELEASES
-from state_processor.support.errors import OptionError, StateProcessorError
+from state_processor.command_line import flag_words
+from state_processor.errors import OptionError, StateProcessorError
+from state_processor.options import SnapshotAccess
+from state_processor.snapshots import RELEASES, OperatorState, Snapshot
 
 _OF_ONLY_STATE = (Cause.NOT_KEYED, Cause.OPERATOR_MISSING)
 """Causes about all states of an operator: if it has one state, they are about this one."""
@@ -162,7 +161,8 @@ def open_scene(
 
 def _with_uids(old: JobSignature, new: JobSignature | None) -> JobSignature:
     """Return a signature with the uids of the new job: snapshots of Flink 1.x have hashes alone."""
-    uids = {operator_id(operator.uid): operator.uid for operator in (() if new is None else new.operators) if operator.uid}
+    named = [operator.uid for operator in (() if new is None else new.operators) if operator.uid]
+    uids = {OperatorIdentifier.for_uid(uid).uid_hash: uid for uid in named}
     operators = (replace(o, uid=uids.get(o.uid_hash or "")) if o.uid is None else o for o in old.operators)
     return replace(old, operators=tuple(operators))
 

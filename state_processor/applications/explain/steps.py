@@ -13,12 +13,9 @@ from state_processor.applications.explain.scene import Scene
 from state_processor.applications.jobs.contents import NO_CONTENTS
 from state_processor.applications.jobs.signature import OperatorSignature, StateSignature
 from state_processor.applications.jobs.verdicts import Cause
-from state_processor.backends.files.ordered_threads import read_all
-from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.stored_operator import StoredOperator
-from state_processor.backends.state.python_states import stored_name
-from state_processor.support.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
+from state_processor.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
+from state_processor.options import ReadOptions
+from state_processor.states import StoredOperator, open_state, read_all
 
 _CHAINED: Final = " -> "
 """Between the operators of a task: the id of a task is the one of its first operator, and another one may have failed."""
@@ -85,7 +82,7 @@ def unreadable_states(
 def _problem(stored: StoredOperator, state: StateSignature) -> str:
     """Return why the values of a state can't be read; empty if they can, or if their types are not known to the end."""
     try:
-        reader = open_state(stored, stored_name(state.name, stored.survey()[0]), options=_OPTIONS)
+        reader = open_state(stored, state.name, options=_OPTIONS)
         for _ in read_all(reader.splits, reader.read, stored.snapshot.threads):
             pass
     except (CorruptSnapshotError, UndecodableValueError) as problem:

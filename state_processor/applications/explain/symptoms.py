@@ -14,7 +14,7 @@ from state_processor.applications.explain.mismatch_kinds import has_kryo_collect
 from state_processor.applications.explain.scene import Scene
 from state_processor.applications.jobs.contents import NO_CONTENTS
 from state_processor.applications.jobs.signature import NAMESPACE, VOID_NAMESPACE, StateSignature
-from state_processor.serializers.runtime.cep import NFAStateSerializer
+from state_processor.types import NFAStateSerializer
 
 _SYMPTOMS: Final[Sequence[tuple[str, Sequence[Kind]]]] = (
     # where state is

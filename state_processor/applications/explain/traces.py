@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from state_processor.serializers.text_grammar import parse_json
+from state_processor.states import parse_json
 
 _NAME: Final = r"(?:[A-Za-z_$][\w$]*\.)+[A-Z_$][\w$]*"
 _HEAD: Final = re.compile(
