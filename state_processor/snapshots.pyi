@@ -53,6 +53,8 @@ from state_processor.backends.metadata.properties import (
     SAVEPOINT as SAVEPOINT,
 )
 from state_processor.backends.metadata.queries import (
+    QueryDescriptions as QueryDescriptions,
+    kind_of_operator as kind_of_operator,
     operator_of_query as operator_of_query,
 )
 from state_processor.backends.metadata.snapshot import (
@@ -116,9 +118,6 @@ from state_processor.serializers.format_versions import (
 from state_processor.support.errors import (
     foreign_errors as foreign_errors,
     noted_errors as noted_errors,
-)
-from state_processor.write.plan.reports import (
-    IMPOSSIBLE as IMPOSSIBLE,
 )
 from state_processor.write.plan.restorability import (
     Obstacle as Obstacle,

@@ -118,6 +118,7 @@ from state_processor.backends.read.stored_operator import (
     StoredOperator as StoredOperator,
     Survey as Survey,
     find_operator as find_operator,
+    of_one_subtask as of_one_subtask,
     operator_label as operator_label,
     survey as survey,
     surveys as surveys,

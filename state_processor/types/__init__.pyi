@@ -1,5 +1,8 @@
 """The names of :mod:`state_processor.types`, and the module of each."""
 
+from state_processor.backends.state.column_types import (
+    DeclaredNames as DeclaredNames,
+)
 from state_processor.serializers.avro.records import (
     AvroSerializer as AvroSerializer,
     GENERIC_RECORD as GENERIC_RECORD,
@@ -76,10 +79,45 @@ from state_processor.serializers.runtime.wrapping import (
 from state_processor.serializers.shared_types import (
     merged as merged,
 )
+from state_processor.serializers.table.logical_types import (
+    ArrayType as ArrayType,
+    AtomicType as AtomicType,
+    BytesType as BytesType,
+    DateType as DateType,
+    DecimalType as DecimalType,
+    IntervalType as IntervalType,
+    LogicalType as LogicalType,
+    MAP_VIEW as MAP_VIEW,
+    MapType as MapType,
+    MultisetType as MultisetType,
+    RowField as RowField,
+    RowType as RowType,
+    TextType as TextType,
+    TimeType as TimeType,
+    TimestampType as TimestampType,
+)
+from state_processor.serializers.table.operator_records import (
+    NodeSerializer as NodeSerializer,
+    OrderedField as OrderedField,
+    is_ordered as is_ordered,
+    sorted_map as sorted_map,
+)
+from state_processor.serializers.table.row_names import (
+    FieldName as FieldName,
+    RowNames as RowNames,
+    rows_in as rows_in,
+)
 from state_processor.serializers.table.rowdata import (
     BinaryDataSerializer as BinaryDataSerializer,
+    RowDataSerializerSnapshot as RowDataSerializerSnapshot,
+    external_serializer as external_serializer,
+)
+from state_processor.serializers.table.type_descriptors import (
+    parse_logical_type as parse_logical_type,
 )
 from state_processor.serializers.traversal import (
+    outermost_of as outermost_of,
+    transform as transform,
     walk as walk,
 )
 from state_processor.types.declared_types import (

@@ -38,13 +38,11 @@ from state_processor.write.build import SavepointBuild, Uid
 from state_processor.write.plan.draft import ElementEdits, OperatorDraft
 from state_processor.write.rows.row_columns import (
     check_byte_arrays,
-    checked_schema,
+    check_columns,
     field_type,
     has_byte_arrays,
     has_values,
     naming,
-    refuse_others,
-    require,
 )
 from state_processor.write.rows.row_protocol import OperatorRows
 
@@ -54,10 +52,9 @@ _WRAPPED: Final = ByteArrayWrapperSerializer()
 def add_list_state(draft: OperatorDraft, name: str, rows: OperatorRows, type_: TypeSerializer | None, kind: str) -> None:
     """Write a list or union state; see :meth:`~state_processor.SavepointWriter.with_list_state`."""
     with naming(f"state {name!r}"):
-        schema = checked_schema(rows)
-        column = schema.names[0] if len(schema.names) == 1 else VALUE
-        require(schema.names, [column])
-        refuse_others(schema.names, [column])
+        names = rows.schema.names
+        column = names[0] if len(names) == 1 else VALUE
+        schema = check_columns(rows, [column])
         value = type_ or _type_of(schema.field(column), _stored_state(draft, name, kind), "value", f"column {column!r}")
         bind(value, schema.field(column).type, column)
         draft.add_operator_state(OperatorListDescription(name, kind, value), rows.select({VALUE: column}))
@@ -74,8 +71,7 @@ def add_broadcast_state(
 ) -> None:
     """Write a broadcast state; see :meth:`~state_processor.SavepointWriter.with_broadcast_state`."""
     with naming(f"state {name!r}"):
-        schema = checked_schema(rows, [KEY, VALUE])
-        refuse_others(schema.names, [KEY, VALUE])
+        schema = check_columns(rows, [KEY, VALUE])
         if python or (python is None and _is_of_python(draft, name, schema)):
             state = _python_broadcast(name, schema, key_type, value_type)
         else:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from state_processor.applications.flink_sql.fields import PlanField, PlanFields, distinct_names, plan_type
-from state_processor.serializers.table.logical_types import (
+from state_processor.errors import OptionError
+from state_processor.types import (
     ArrayType,
     AtomicType,
     DateType,
@@ -23,7 +24,6 @@ from state_processor.serializers.table.logical_types import (
     TimestampType,
     TimeType,
 )
-from state_processor.support.errors import OptionError
 
 ROW_COUNT: Final = "row_count"
 """The field that counts rows of a key. Flink adds it if rows may be retracted, to detect empty groups."""

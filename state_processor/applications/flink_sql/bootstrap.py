@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from state_processor.applications.flink_sql.accumulators import AccumulatorField, DistinctValues
 from state_processor.applications.flink_sql.fields import PlanFields, distinct_names, is_time
-from state_processor.serializers.table.logical_types import MAP_VIEW, LogicalType, RowField, RowType
-from state_processor.support.errors import OptionError
+from state_processor.errors import OptionError
+from state_processor.types import MAP_VIEW, LogicalType, RowField, RowType
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from typing import Final
 from state_processor.applications.flink_sql.operators.registry import OPERATORS, has_state
 from state_processor.applications.flink_sql.plan import CompiledPlan
 from state_processor.applications.flink_sql.query_operators import with_query
-from state_processor.backends.metadata.queries import QueryDescriptions
-from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.state.descriptions import StateDescription
+from state_processor.snapshots import QueryDescriptions, Snapshot
+from state_processor.states import StateDescription
 
 _UPPER: Final = re.compile(r"(?<!^)([A-Z])")
 

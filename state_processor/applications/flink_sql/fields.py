@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from state_processor.serializers.table.logical_types import (
+from state_processor.errors import OptionError
+from state_processor.types import (
     ArrayType,
     LogicalType,
     MapType,
@@ -15,19 +16,16 @@ from state_processor.serializers.table.logical_types import (
     RowField,
     RowType,
     TimestampType,
+    parse_logical_type,
 )
-from state_processor.serializers.table.type_descriptors import SQL_TYPES, TYPE, TypeField, parse_logical_type
-from state_processor.support.errors import OptionError
 
 _FIELD: Final = re.compile(r"\s*`((?:[^`]|``)*)`\s*(.*)", re.DOTALL)
 _ROW: Final = re.compile(r"\s*ROW\s*<(.*)>\s*(?:NOT\s+NULL\s*)?", re.DOTALL)
 _OPENING: Final = {"<": 1, "(": 1, ">": -1, ")": -1}
-_AS_OBJECTS: Final = {
-    descriptor.root: descriptor
-    for descriptor in SQL_TYPES
-    if descriptor.type in (TimestampType, ArrayType, MultisetType, MapType)
-}
-"""Types that plans have as objects with the fields of their Java class, by root."""
+_LOCAL_ZONED: Final = {"TIMESTAMP_WITHOUT_TIME_ZONE": False, "TIMESTAMP_WITH_LOCAL_TIME_ZONE": True}
+_COLLECTIONS: Final = {"ARRAY": ArrayType, "MULTISET": MultisetType}
+_DIGITS: Final = 6
+"""Digits of the seconds of a timestamp that a plan leaves out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,22 +96,26 @@ def plan_type(type_json: Any) -> LogicalType | None:
 
 
 def _of_object(type_json: Mapping[str, Any]) -> LogicalType | None:
-    root = type_json.get("type")
-    if root == "ROW":
-        fields = row_fields(type_json)
-        typed_fields = tuple(RowField(f.name, f.type) for f in fields if f.type is not None)
-        return RowType(typed_fields) if len(typed_fields) == len(fields) else None
-    descriptor = _AS_OBJECTS.get(str(root))
-    if descriptor is None:
-        return plan_type(root) if isinstance(root, str) and type_json.keys() <= {"type", "nullable"} else None
-    parts = {field.attribute: _part(field, type_json) for field in descriptor.fields}
-    return None if None in parts.values() else descriptor.make(True, parts)
-
-
-def _part(field: TypeField, type_json: Mapping[str, Any]) -> Any:
-    if field.form == TYPE:
-        return plan_type(type_json.get(field.name))
-    return str(type_json.get(field.name, "REGULAR")) if field.enum else int(type_json.get(field.name, field.default))
+    """Return a type that a plan has as an object: with the fields of its Java class, or with a name alone."""
+    root = str(type_json.get("type"))
+    match root:
+        case "ROW":
+            fields = row_fields(type_json)
+            typed_fields = tuple(RowField(f.name, f.type) for f in fields if f.type is not None)
+            return RowType(typed_fields) if len(typed_fields) == len(fields) else None
+        case "TIMESTAMP_WITHOUT_TIME_ZONE" | "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
+            digits, kind = int(type_json.get("precision", _DIGITS)), str(type_json.get("kind", "REGULAR"))
+            return TimestampType(digits, _LOCAL_ZONED[root], kind)
+        case "ARRAY" | "MULTISET":
+            element = plan_type(type_json.get("elementType"))
+            return None if element is None else _COLLECTIONS[root](element)
+        case "MAP":
+            key, value = plan_type(type_json.get("keyType")), plan_type(type_json.get("valueType"))
+            return None if key is None or value is None else MapType(key, value)
+        case _ if isinstance(type_json.get("type"), str) and type_json.keys() <= {"type", "nullable"}:
+            return plan_type(root)
+        case _:
+            return None
 
 
 def _field(text: str) -> PlanField:

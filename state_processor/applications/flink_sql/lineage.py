@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from state_processor.applications.flink_sql.fields import PlanFields, row_fields
-from state_processor.support.errors import OptionError
+from state_processor.errors import OptionError
 
 Identity = str
 

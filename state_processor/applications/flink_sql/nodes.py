@@ -13,21 +13,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from state_processor import OperatorIdentifier
 from state_processor.applications.flink_sql.fields import PlanFields, distinct_names, picked, row_fields
 from state_processor.applications.flink_sql.lineage import Relation, Relations, identity, normal_node
-from state_processor.backends.metadata.operator_id import HashedNode, operator_id
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.rows import TupleSerializer
-from state_processor.serializers.table.row_names import FieldName, RowNames, rows_in
-from state_processor.serializers.table.rowdata import RowDataSerializer
-from state_processor.support.errors import OptionError, StateMigrationError
-from state_processor.support.locks import cached_property
+from state_processor.errors import OptionError, StateMigrationError
+from state_processor.serializers import RowDataSerializer, TupleSerializer, TypeSerializer
+from state_processor.snapshots import HashedNode
+from state_processor.support import cached_property
+from state_processor.types import FieldName, RowNames, rows_in
 
 if TYPE_CHECKING:
     from state_processor.applications.flink_sql.bootstrap import History
     from state_processor.applications.flink_sql.state_changes import StateChanges
-    from state_processor.backends.state.column_types import DeclaredNames
-    from state_processor.backends.state.descriptions import StateDescription
+    from state_processor.states import StateDescription
+    from state_processor.types import DeclaredNames
 
 _TYPE: Final = re.compile(r"stream-exec-(.+)_\d+")
 _MADE: Final = re.compile(r"\$.+|EXPR\$\d+(_\d+)?|w\d+\$o\d+(_\d+)?")
@@ -365,7 +364,7 @@ class PlanOperator:
     @property
     def uid_hash(self) -> str:
         """The hash of the uid."""
-        return operator_id(self.uid)
+        return OperatorIdentifier.for_uid(self.uid).uid_hash
 
     @property
     def label(self) -> str:

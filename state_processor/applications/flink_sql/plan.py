@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import Any, Final
 
 from state_processor.applications.flink_sql.nodes import JobGraph, Outlets, PlanNode, PlanOperator, SinkShape, Way
 from state_processor.applications.flink_sql.operators.registry import operator_of
 from state_processor.applications.flink_sql.operators.sinks import has_row_time, sink_row
-from state_processor.backends.files.storage import Storage
-from state_processor.backends.metadata.operator_id import graph_hashes, operator_id
-from state_processor.options.access import text_of_plan
-from state_processor.serializers.text_grammar import parse_json
-from state_processor.support.errors import NotFoundError, OptionError
-from state_processor.support.locks import cached_property
+from state_processor.errors import NotFoundError, OptionError
+from state_processor.options import SnapshotAccess
+from state_processor.snapshots import graph_hashes
+from state_processor.states import parse_json
+from state_processor.support import cached_property
 
 _SHOWN: Final = 40
 _RELEASE: Final = re.compile(r"(\d+)\.(\d+)")
@@ -55,7 +54,8 @@ class CompiledPlan:
             for transformation in node.transformations:
                 formats = uid_formats(node, transformation)
                 for uid in formats if once[transformation] == 1 else formats[:-1]:
-                    operators.setdefault(operator_id(uid), PlanOperator(node, transformation, uid))
+                    operator = PlanOperator(node, transformation, uid)
+                    operators.setdefault(operator.uid_hash, operator)
         return operators
 
     def operator(self, operator_id: str) -> PlanOperator | None:
@@ -82,9 +82,11 @@ class CompiledPlan:
         return by_label[label]
 
 
-def read_plan(plan: str, storage: Storage) -> CompiledPlan:
+def read_plan(plan: str, access: SnapshotAccess) -> CompiledPlan:
     """Return a compiled plan from its text, or from the file that has it."""
-    return CompiledPlan.parse(text_of_plan(plan, storage))
+    content = replace(access, plan=plan, uids=None).with_content().plan
+    assert content is not None
+    return CompiledPlan.parse(content)
 
 
 def uid_formats(node: PlanNode, transformation: str) -> tuple[str, ...]:

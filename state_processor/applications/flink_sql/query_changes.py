@@ -16,7 +16,7 @@ from state_processor.applications.flink_sql.nodes import PlanNode
 from state_processor.applications.flink_sql.operators.registry import has_state
 from state_processor.applications.flink_sql.plan import CompiledPlan
 from state_processor.applications.flink_sql.state_changes import RowChange, StateChanges, changed_key
-from state_processor.support.errors import StateMigrationError
+from state_processor.errors import StateMigrationError
 
 _SHORT: Final = 40
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from state_processor import OperatorIdentifier, QueryMigrationReport, StateReport
 from state_processor.applications.flink_sql import state_changes
 from state_processor.applications.flink_sql.nodes import PlanOperator
 from state_processor.applications.flink_sql.operators.registry import has_state
@@ -24,41 +25,36 @@ from state_processor.applications.flink_sql.state_changes import (
     ViewChange,
     change_of,
 )
-from state_processor.backends.formats.row_shapes import LAST_ACCESS
-from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
-from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, VALUE
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.collections import ListSerializer
-from state_processor.serializers.core.rows import ROW_KIND_FIELD, TupleSerializer
-from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.runtime.wrapping import TtlSerializer
-from state_processor.serializers.table.logical_type_objects import type_object
-from state_processor.serializers.table.logical_types import AtomicType
-from state_processor.serializers.table.operator_records import NodeSerializer, SequencedRow
-from state_processor.serializers.table.rowdata import (
-    ROW_SNAPSHOT,
-    RowDataSerializer,
+from state_processor.errors import NotFoundError, OptionError, StateMigrationError, StateProcessorError
+from state_processor.options import spelled
+from state_processor.serializers import DecodeOptions, RowDataSerializer, TupleSerializer, TypeSerializer
+from state_processor.states import LAST_ACCESS, NAMESPACES, KeyedDescription
+from state_processor.support import cached_property, pc
+from state_processor.types import (
+    ROW_KIND_FIELD,
+    AtomicType,
+    ListSerializer,
+    NodeSerializer,
     RowDataSerializerSnapshot,
+    RowType,
+    TtlSerializer,
     external_serializer,
-    internal_serializer,
+    transform,
 )
-from state_processor.serializers.traversal import transform
-from state_processor.support.doors import spelled
-from state_processor.support.errors import NotFoundError, OptionError, StateMigrationError, StateProcessorError
-from state_processor.support.late import pc
-from state_processor.support.locks import cached_property
-from state_processor.types.identifier import OperatorIdentifier
-from state_processor.write.plan.draft import OperatorDraft
-from state_processor.write.plan.reports import (
+from state_processor.write import (
     CONVERTED,
     IMPOSSIBLE,
+    KEY,
     LEFT_OUT,
+    MAP_KEY,
+    MAP_VALUE,
     NEW,
     UNCHANGED,
-    QueryMigrationReport,
-    StateReport,
+    VALUE,
+    OperatorDraft,
+    Rows,
+    key_numbers,
 )
-from state_processor.write.rows.row_protocol import Rows, key_numbers
 
 OPTIONS: Final = DecodeOptions(nanos="string", row_kind=True)
 """How rows are read: so that nothing of them is lost."""
@@ -155,8 +151,8 @@ def _changed(values: pa.Array, old: TypeSerializer, change: RowChange, new: Type
             )
         case NodeSerializer(), NodeSerializer():
             row = _changed(pc.struct_field(values, "row"), old.nested[0], change, new.nested[0])
-            node_fields = {name: pc.struct_field(values, name) for name in SequencedRow._fields if name != "row"}
-            return _struct({"row": row, **node_fields}, values)
+            pointers = [field.name for field in values.type if field.name != "row"]
+            return _struct({"row": row, **{name: pc.struct_field(values, name) for name in pointers}}, values)
         case ListSerializer(), ListSerializer():
             elements = _changed(values.flatten(), old.element, change, new.element)
             ends = np.cumsum(np.asarray(pc.list_value_length(values).fill_null(0)), dtype=np.int32)
@@ -348,10 +344,7 @@ class MigratingOperator:
 
     def _migrated(self, state_changes: StateChanges, ttl: Mapping[str, bool]) -> Iterator[MigratedState]:
         """Yield the states that are rewritten; note the states that are dropped."""
-        header = None if self.draft.source is None else self.draft.source.header
-        if header is None:
-            return
-        for old in (describe_keyed(header, meta) for meta in header.states):
+        for old in [] if self.draft.source is None else self.draft.source.stored_states:
             change = replace(change_of(state_changes, old.name), ttl=None if old.is_timer else ttl.get(old.name, ttl.get("")))
             if change.is_same:
                 continue
@@ -482,18 +475,22 @@ def _new_row(row: RowDataSerializer, change: RowChange) -> RowDataSerializer:
         raise StateMigrationError(
             f"rows in state are {row}, and have {change.size} fields by the old plan; give the plan of the query that wrote them"
         )
+    other_types = RowDataSerializer(RowType.of(*(field.type for field in change.fields if field.type is not None))).snapshot()
+    assert isinstance(other_types, RowDataSerializerSnapshot)
+    of_other_types = iter(zip(other_types.types, other_types.nested, strict=True))
     types, nested, names = [], [], []
     for place, field in enumerate(change.fields):
         stored = written.names[field.source] if written.names is not None and field.source is not None else f"f{place}"
         names.append(field.name or stored)
         if field.type is not None:
-            types.append(type_object(field.type))
-            nested.append(internal_serializer(field.type).snapshot())
+            type_, part = next(of_other_types)
         else:  # unchanged, with classes that only Java knows
             assert field.source is not None
-            types.append(written.types[field.source])
-            nested.append(written.nested[field.source])
+            type_, part = written.types[field.source], written.nested[field.source]
+        types.append(type_)
+        nested.append(part)
     named = None if written.names is None else names
-    restored = RowDataSerializerSnapshot(ROW_SNAPSHOT, types, nested, written.version, named).restore_serializer()
+    class_name = other_types.class_name
+    restored = RowDataSerializerSnapshot(class_name, types, nested, written.version, named).restore_serializer()
     assert isinstance(restored, RowDataSerializer)
     return restored

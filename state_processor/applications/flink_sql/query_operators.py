@@ -16,14 +16,10 @@ from typing import Final
 from state_processor.applications.flink_sql.nodes import PlanNode, PlanOperator
 from state_processor.applications.flink_sql.operators.registry import has_state
 from state_processor.applications.flink_sql.plan import COMMITTER, CompiledPlan, translations
-from state_processor.backends.metadata.operator_id import operator_id
-from state_processor.backends.metadata.queries import kind_of_operator
-from state_processor.backends.metadata.snapshot import Snapshot, some_of
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.stored_operator import of_one_subtask, surveys
-from state_processor.backends.state.descriptions import StateDescription
-from state_processor.support.doors import spelled
-from state_processor.support.errors import OptionError
+from state_processor.errors import OptionError
+from state_processor.options import spelled
+from state_processor.snapshots import OperatorState, Snapshot, kind_of_operator, some_of
+from state_processor.states import StateDescription, of_one_subtask, surveys
 
 _LOG: Final = getLogger("state_processor")
 _NAME: Final = re.compile(r"(?:Source: |Sink: )?(.+)\[(\d+)\].*")
@@ -106,7 +102,7 @@ def with_query(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
 
 
 def _renamed(operator: OperatorState, translated: PlanOperator | None) -> OperatorState:
-    return operator if translated is None else replace(operator, operator_id=operator_id(translated.uid), uid=translated.uid)
+    return operator if translated is None else replace(operator, operator_id=translated.uid_hash, uid=translated.uid)
 
 
 def _report(matches: QueryMatches) -> None:

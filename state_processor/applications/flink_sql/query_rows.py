@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from state_processor.applications.flink_sql.accumulators import TOO_MANY_DIGITS, WITH_NAN, Aggregate, DistinctValues
 from state_processor.applications.flink_sql.bootstrap import Input, Order
-from state_processor.backends.formats.row_shapes import LAST_ACCESS
-from state_processor.serializers.decode_options import ColumnType, DecodeOptions
-from state_processor.serializers.kernel.encode.conversion_table import EXACT, conversion, is_castable, spark_name
-from state_processor.serializers.table.logical_types import escape
-from state_processor.support.errors import InvalidRowError
-from state_processor.support.late import pc
-from state_processor.write.rows.row_columns import checked_schema, refuse_others, require
-from state_processor.write.rows.row_protocol import Numbers, Rows, key_numbers, one_chunk
+from state_processor.errors import InvalidRowError
+from state_processor.serializers import DecodeOptions
+from state_processor.states import LAST_ACCESS
+from state_processor.support import pc
+from state_processor.types import LogicalType
+from state_processor.write import Rows, check_columns, check_exact, key_numbers, spark_name
+
+Numbers = npt.NDArray[np.int64]
 
 OWN: Final = "__own_{}"
 """Names that columns of the query do not have; ``key`` or ``value`` are names that they may have."""
@@ -139,7 +139,7 @@ class QueryRows:
 def _planned(rows: pa.Table, inputs: Input, given_as: Mapping[str, str], times: Sequence[str]) -> pa.Table:
     columns: dict[str, Any] = {}
     for column, type_ in inputs.columns.items():
-        name, arrow = given_as[column], _plain(type_.arrow_type(DecodeOptions()))
+        name, arrow = given_as[column], type_.arrow_type(DecodeOptions())
         if column in inputs.processing_time:
             columns[column] = pa.nulls(len(rows), arrow)
             continue
@@ -191,11 +191,11 @@ def _whole(rows: pa.Table, columns: Sequence[str], values: Mapping[str, Aggregat
     for name, value in values.items():
         part = rows.column(name)
         if isinstance(value, Aggregate):
-            type_ = _plain(value.type.arrow_type(DecodeOptions()))
+            type_ = value.type.arrow_type(DecodeOptions())
             part = part.cast(type_, safe=value.function != "sum" or value.of_floating)  # sums of whole numbers wrap around
             whole[name] = part if value.empty is None else part.fill_null(pa.scalar(value.empty).cast(type_))
         else:
-            fields = [one_chunk(part).field(i) for i in range(len(value.columns))]
+            fields = [part.combine_chunks().field(i) for i in range(len(value.columns))]
             whole[name] = pa.StructArray.from_arrays(fields, names=list(value.columns))
     return pa.table(whole | ({LAST_ACCESS: rows.column(LAST_ACCESS)} if LAST_ACCESS in rows.column_names else {}))
 
@@ -276,13 +276,9 @@ def _numbers(rows: pa.Table, columns: Sequence[str]) -> Numbers:
     return key_numbers(list(map(rows.column, names))) if names else np.zeros(len(rows), np.int64)
 
 
-def _plain(type_: Any) -> pa.DataType:
-    return type_.arrow if isinstance(type_, ColumnType) else type_
-
-
 def _shaped(rows: pa.Table, shape: Shape) -> pa.Array:
     if isinstance(shape, str):
-        return one_chunk(rows.column(shape))
+        return rows.column(shape).combine_chunks()
     if isinstance(shape, bool | bytes):
         return pa.repeat(shape, len(rows))
     if not shape:
@@ -318,7 +314,7 @@ def _aggregated(rows: pa.Table, numbers: Numbers, aggregate: Aggregate, part: pa
 
 
 def _sum(numbers: Numbers, values: pa.ChunkedArray, aggregate: Aggregate) -> pa.ChunkedArray:
-    type_ = _plain(aggregate.type.arrow_type(DecodeOptions()))
+    type_ = aggregate.type.arrow_type(DecodeOptions())
     if pa.types.is_decimal(type_):
         wide = _grouped(numbers, values.cast(pa.decimal256(76, type_.scale)), "sum", min_count=1)
         try:
@@ -360,7 +356,7 @@ def given_columns(rows: Rows, inputs: Input, time: str | None = None) -> dict[st
 
     ``inputs``: the input. Columns of processing time may be missing.
     """
-    names = checked_schema(rows).names
+    names = rows.schema.names
     given_as = {name: inputs.given_as(name, names) for name in inputs.columns}
     if time is not None and given_as[time] not in names:
         reason = "which says in which order rows came"
@@ -368,12 +364,10 @@ def given_columns(rows: Rows, inputs: Input, time: str | None = None) -> dict[st
     if time is not None and not _orders_rows(rows.schema.field(given_as[time]).type):
         time_type = spark_name(rows.schema.field(given_as[time]).type)
         raise InvalidRowError(f"column {given_as[time]!r} is {time_type}, which says no order of rows; give a number or a time")
-    require(names, [given_as[name] for name in inputs.columns if name not in inputs.processing_time])
-    refuse_others(names, tuple(given_as.values()))
-    for column, type_ in inputs.columns.items():
-        if column not in inputs.processing_time:
-            name = given_as[column]
-            _check_type(name, rows.schema.field(name).type, type_.arrow_type(DecodeOptions()), str(type_))
+    stored = {column: type_ for column, type_ in inputs.columns.items() if column not in inputs.processing_time}
+    schema = check_columns(rows, [given_as[column] for column in stored], tuple(given_as.values()))
+    for column, type_ in stored.items():
+        _check_type(schema.field(given_as[column]), type_)
     return given_as if time is None else given_as | {TIME: given_as[time]}
 
 
@@ -384,13 +378,11 @@ def _orders_rows(type_: pa.DataType) -> bool:
     return not pa.types.is_nested(type_) and not pa.types.is_interval(type_)
 
 
-def _check_type(name: str, column_type: pa.DataType, plan_type: pa.DataType, type_: str) -> None:
+def _check_type(column: pa.Field, type_: LogicalType) -> None:
     """Refuse a column unless the type of the plan holds all of its values; nested ones are compared when they are written."""
-    if pa.types.is_nested(plan_type) or column_type == plan_type:
-        return
-    if pa.types.is_nested(column_type) or conversion(column_type, plan_type) != EXACT:
-        hint = f"; cast it: CAST({escape(name)} AS {spark_name(plan_type)})" if is_castable(column_type, plan_type) else ""
-        raise InvalidRowError(f"column {name!r} is {spark_name(column_type)}, the plan has {type_}{hint}")
+    stored = type_.arrow_type(DecodeOptions())
+    if not pa.types.is_nested(stored):
+        check_exact(column, stored, f"the plan has {type_}")
 
 
 def last_access(names: Collection[str], inputs: Input) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from state_processor import MapState, Types, ValueState
 from state_processor.applications.flink_sql.accumulators import BIGINT, Aggregate, DistinctValues
 from state_processor.applications.flink_sql.bootstrap import (
     Accumulators,
@@ -19,18 +20,10 @@ from state_processor.applications.flink_sql.bootstrap import (
     RankedRows,
 )
 from state_processor.applications.flink_sql.query_rows import OWN, ChosenRow, QueryRows, Shape
-from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, VALUE
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.collections import ListSerializer
-from state_processor.serializers.core.rows import TupleSerializer
-from state_processor.serializers.table.logical_types import AtomicType, RowType
-from state_processor.serializers.table.operator_records import OrderedField, sorted_map
-from state_processor.serializers.table.rowdata import RowDataSerializer, external_serializer
-from state_processor.support.errors import OptionError
-from state_processor.types.flink_types import Types
-from state_processor.types.state_specs import MapState, StateSpec, ValueState
-from state_processor.write.rows.row_columns import naming
-from state_processor.write.rows.row_protocol import Rows
+from state_processor.errors import OptionError
+from state_processor.serializers import RowDataSerializer, TupleSerializer, TypeSerializer
+from state_processor.types import AtomicType, ListSerializer, OrderedField, RowType, external_serializer, sorted_map
+from state_processor.write import KEY, MAP_KEY, MAP_VALUE, VALUE, Rows, naming
 
 _COPIES: Final = OWN.format("copies")
 _MATCHES: Final = OWN.format("matches")
@@ -48,7 +41,7 @@ class NewState:
     """A state of an operator, and rows with an entry each."""
 
     name: str
-    spec: StateSpec
+    spec: ValueState | MapState
     rows: Rows
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from os import PathLike
+from typing import Any
 
+from state_processor import OperatorIdentifier, QueryMigrationReport
 from state_processor.applications.flink_sql.bootstrap import History, JoinedRows, KeptRow
 from state_processor.applications.flink_sql.nodes import PlanOperator
 from state_processor.applications.flink_sql.operators.registry import history_of
@@ -12,18 +15,14 @@ from state_processor.applications.flink_sql.plan import CompiledPlan, read_plan
 from state_processor.applications.flink_sql.query_migration import OPTIONS, MigratedState, QueryMigration, migrated_entries
 from state_processor.applications.flink_sql.query_rows import QueryRows
 from state_processor.applications.flink_sql.query_states import NewState, check_inputs, joined, new_states, uses_rows_again
-from state_processor.options.option import PLAN
-from state_processor.read.scans import StateRequest
-from state_processor.serializers.table.rowdata import RowDataSerializer
-from state_processor.support.errors import OptionError
-from state_processor.types.identifier import OperatorIdentifier
-from state_processor.write.build import SavepointBuild
-from state_processor.write.plan import keyed_changes
-from state_processor.write.plan.reports import QueryMigrationReport
-from state_processor.write.rows.row_columns import naming
-from state_processor.write.rows.row_protocol import GivenRows, Rows
-from state_processor.write.savepoint_writer import GivenPlan, QueryWriter
-from state_processor.write.tasks.passes import WriterEngine
+from state_processor.errors import OptionError
+from state_processor.options import SnapshotAccess
+from state_processor.serializers import RowDataSerializer
+from state_processor.states import StateRequest
+from state_processor.write import GivenRows, QueryWriter, Rows, SavepointBuild, WriterEngine, add_entries, naming, replace_state
+
+PlanContent = str | PathLike[str] | Mapping[str, Any]
+"""The file of a plan, its text, or the JSON."""
 
 
 class FlinkSqlWriter(QueryWriter):
@@ -35,7 +34,7 @@ class FlinkSqlWriter(QueryWriter):
 
     def bootstrap(
         self,
-        plan: GivenPlan,
+        plan: PlanContent,
         operator: str,
         rows: GivenRows | None,
         left: GivenRows | None,
@@ -52,7 +51,7 @@ class FlinkSqlWriter(QueryWriter):
         with self._build.change(planned.uid, parallelism=parallelism) as draft:
             check_inputs(history, planned.label, rows, left, right)
             for state in self._states_of(history, rows, left, right):
-                keyed_changes.add_entries(draft, state.name, state.spec, state.rows, key)
+                add_entries(draft, state.name, state.spec, state.rows, key)
 
     def _states_of(
         self, history: History, table: GivenRows | None, left: GivenRows | None, right: GivenRows | None
@@ -77,7 +76,7 @@ class FlinkSqlWriter(QueryWriter):
         recorded = {draft.identifier.uid_hash for draft in self._build.drafts}
         return next((o for o in operators if o.uid_hash in recorded), operators[0])
 
-    def migrate(self, old_plan: GivenPlan, new_plan: GivenPlan, drop: Collection[str]) -> QueryMigrationReport:
+    def migrate(self, old_plan: PlanContent, new_plan: PlanContent, drop: Collection[str]) -> QueryMigrationReport:
         """Rewrite the state of a query for another query, and return the outcome for each state."""
         migration = self._migration(old_plan, new_plan, drop)
         migration.check()
@@ -92,13 +91,13 @@ class FlinkSqlWriter(QueryWriter):
                     draft.changes.retyped_key = key
             for state in migration.states:
                 with self._build.change(state.operator, existing=True) as draft:
-                    keyed_changes.replace_state(draft, state.new, self._migrated_rows(state))
+                    replace_state(draft, state.new, self._migrated_rows(state))
             for operator in migration.left_out:
                 self._build.remove_operator(operator)
             self._build.rename_operators(migration.renamed)
         return migration.report
 
-    def check_migration(self, old_plan: GivenPlan, new_plan: GivenPlan, drop: Collection[str]) -> QueryMigrationReport:
+    def check_migration(self, old_plan: PlanContent, new_plan: PlanContent, drop: Collection[str]) -> QueryMigrationReport:
         """Return the outcome that a migration would have for each state, and change nothing."""
         return self._migration(old_plan, new_plan, drop).report
 
@@ -116,16 +115,17 @@ class FlinkSqlWriter(QueryWriter):
         rows = self._engine.read(self._build.open_source(access), access, request)
         return migrated_entries(state, rows)
 
-    def _migration(self, old_plan: GivenPlan, new_plan: GivenPlan, drop: Collection[str]) -> QueryMigration:
+    def _migration(self, old_plan: PlanContent, new_plan: PlanContent, drop: Collection[str]) -> QueryMigration:
         if self._build.snapshot is None:
             raise OptionError("this savepoint does not start from another, whose state could be migrated")
         old, new = self._plan(old_plan), self._plan(new_plan)
         return QueryMigration(self._build.drafts, old, new, drop)
 
-    def _plan(self, plan: GivenPlan) -> CompiledPlan:
+    def _plan(self, plan: PlanContent) -> CompiledPlan:
         """Return a compiled plan."""
-        text: str = PLAN.of_argument("plan", plan)  # its path, or its content
+        path_or_text = SnapshotAccess.of(plan=plan).plan
+        assert path_or_text is not None
         access = self._build.access
-        if not text.lstrip().startswith("{"):
-            access = self._engine.access_to(text, access)
-        return read_plan(text, access.storage())
+        if not path_or_text.lstrip().startswith("{"):
+            access = self._engine.access_to(path_or_text, access)
+        return read_plan(path_or_text, access)

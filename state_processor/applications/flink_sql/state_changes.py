@@ -10,10 +10,10 @@ from typing import Final
 from state_processor.applications.flink_sql.accumulators import AggregateCall, call_fields
 from state_processor.applications.flink_sql.fields import PlanField, distinct_names, is_time
 from state_processor.applications.flink_sql.lineage import Identity, Relation
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.table.logical_types import MAP_VIEW, BytesType, DecimalType, LogicalType, TextType
-from state_processor.support.errors import OptionError, StateMigrationError
-from state_processor.support.locks import cached_property
+from state_processor.errors import OptionError, StateMigrationError
+from state_processor.serializers import TypeSerializer
+from state_processor.support import cached_property
+from state_processor.types import MAP_VIEW, BytesType, DecimalType, LogicalType, TextType
 
 _GAINED: Final = "gets time-to-live; the time of last access is the time of writing"
 _LOST: Final = "loses time-to-live; expired values stay"

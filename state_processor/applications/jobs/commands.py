@@ -240,7 +240,7 @@ def _check_query(options: argparse.Namespace) -> bool:
     from state_processor.applications.flink_sql.query_migration import QueryMigration
 
     access = SnapshotAccess.of(**flag_values(options))
-    old, new = (read_plan(plan, access.storage()) for plan in (options.old, options.new))
+    old, new = (read_plan(plan, access) for plan in (options.old, options.new))
     report = QueryMigration(SavepointBuild.from_existing(options.path, None, access).drafts, old, new, options.drop).report
     if options.json:
         print_json(map(asdict, report))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from os import PathLike
-from typing import Any, Final, Unpack
+from typing import Any, Final, TypeAlias, Unpack
 
 from state_processor.applications.flink_sql.nodes import PlanOperator
 from state_processor.applications.flink_sql.operators.registry import has_state
@@ -19,7 +19,7 @@ from state_processor.states import StateDescription, Survey, is_asynchronous, pa
 from state_processor.support import require
 from state_processor.types import merged
 
-Described = JobSignature | CompiledPlan | JobGraph
+Described: TypeAlias = JobSignature | CompiledPlan | JobGraph
 
 _STORES: Final = ("rocksdb", "forst")
 _RAW: Final = "raw"

@@ -21,7 +21,7 @@ KEY: Final = "key"
 NAMESPACE: Final = "namespace"
 MAP_KEY: Final = "map_key"
 VALUE: Final = "value"
-ROLES: Final = (KEY, NAMESPACE, MAP_KEY, VALUE)
+ROLES: Final[tuple[str, ...]] = (KEY, NAMESPACE, MAP_KEY, VALUE)
 """The parts of a state with a type, in their order in files."""
 VOID_NAMESPACE: Final = str(VoidNamespaceSerializer())
 """The text of the namespace of states without windows."""

@@ -10,7 +10,6 @@ from typing import Any, Final
 from state_processor.arrow import SavepointWriter
 from state_processor.options import SnapshotAccess
 from state_processor.snapshots import (
-    IMPOSSIBLE,
     NATIVE,
     RELEASES,
     SAVEPOINT,
@@ -25,6 +24,7 @@ from state_processor.snapshots import (
     some_of,
     streams_in_files,
 )
+from state_processor.write import IMPOSSIBLE
 
 _NEXT_MAJOR: Final = "2.0"
 _LAST_OF_1: Final = (1, 20)

@@ -106,12 +106,16 @@ class SourceOperator:
             self._merge(states, header.states, handle.context)
         return None if key is None else state_headers.KeyedHeader(state_headers.KEYED_VERSION, False, key, tuple(states.values()))
 
+    @property
+    def stored_states(self) -> list[KeyedDescription]:
+        """Keyed states and timers; rows have the names that the snapshot stores."""
+        header = self.header
+        return [] if header is None else [describe_keyed(header, m) for m in header.states]
+
     @cached_property
     def keyed_states(self) -> dict[str, KeyedDescription]:
         """Keyed states and timers by name; rows have the names of the plan that the snapshot was opened with."""
-        header = self.header
-        states = [] if header is None else [describe_keyed(header, m) for m in header.states]
-        return with_names_of_plan(self.snapshot, self.operator, states)
+        return with_names_of_plan(self.snapshot, self.operator, self.stored_states)
 
     @cached_property
     def operator_metas(self) -> dict[str, state_headers.StateMetaInfo]:

@@ -24,8 +24,10 @@ from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE
 from state_processor.read.rows import ReadType, read_type
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.kernel.encode.conversion import bind
+from state_processor.serializers.kernel.encode.conversion_table import EXACT, conversion, is_castable, spark_name
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.wrapping import BYTES_FIELD
+from state_processor.serializers.table.logical_types import escape
 from state_processor.support.doors import spelled
 from state_processor.support.errors import InvalidRowError, OptionError, UnsupportedFormatError, third_party_errors
 from state_processor.types.declared_types import type_of_column
@@ -176,6 +178,21 @@ def refuse_others(names: Collection[str], expected: Collection[str], hint: str =
         raise InvalidRowError(
             f"column {listed} would be ignored; expected are {', '.join(expected)}: {advice}.{_nearest(ignored[0], expected)}"
         )
+
+
+def check_columns(rows: OperatorRows, required: Collection[str], allowed: Collection[str] | None = None) -> pa.Schema:
+    """Return the columns of rows, which have to be the required ones. ``allowed``: all columns that rows may have, if more."""
+    schema = checked_schema(rows, required)
+    refuse_others(schema.names, required if allowed is None else allowed)
+    return schema
+
+
+def check_exact(column: pa.Field, target: pa.DataType, expected: str) -> None:
+    """Refuse a column without fields or elements, unless a type holds all of its values. ``expected``: the type, for messages."""
+    if pa.types.is_nested(column.type) or conversion(column.type, target) != EXACT:
+        castable = is_castable(column.type, target)
+        hint = f"; cast it: CAST({escape(column.name)} AS {spark_name(target)})" if castable else ""
+        raise InvalidRowError(f"column {column.name!r} is {spark_name(column.type)}, {expected}{hint}")
 
 
 def _nearest(name: str, names: Collection[str]) -> str:

@@ -21,8 +21,8 @@ from state_processor.applications.flink_sql.lineage import Identity, Relation, R
 from state_processor.applications.flink_sql.nodes import Column, Columns, Meaning, Operator, PlanNode, at_paths, unknown_rows
 from state_processor.applications.flink_sql.operators.meanings import WINDOWS, by_name
 from state_processor.applications.flink_sql.state_changes import Calls, StateChanges, changed_calls
-from state_processor.backends.state.descriptions import StateDescription
-from state_processor.support.errors import OptionError
+from state_processor.errors import OptionError
+from state_processor.states import StateDescription
 
 _DISTINCT: Final = re.compile(r"distinctAcc_(\d+)(_null_state)?")
 _VIEW: Final = re.compile(r"agg(\d+)\$(.+)")

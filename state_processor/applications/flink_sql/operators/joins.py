@@ -19,13 +19,10 @@ from state_processor.applications.flink_sql.state_changes import (
     changed_key,
     changed_row,
 )
-from state_processor.backends.state.descriptions import MAP, MapDescription, StateDescription
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.rows import TupleSerializer
-from state_processor.serializers.table.logical_types import RowType
-from state_processor.serializers.table.rowdata import RowDataSerializer
-from state_processor.serializers.traversal import outermost_of
-from state_processor.support.errors import OptionError, StateMigrationError
+from state_processor.errors import OptionError, StateMigrationError
+from state_processor.serializers import RowDataSerializer, TupleSerializer, TypeSerializer
+from state_processor.states import MAP, StateDescription
+from state_processor.types import RowType, outermost_of
 
 _SIDES: Final = ("left", "right")
 
@@ -63,7 +60,7 @@ def _multi_join(node: PlanNode, state: StateDescription) -> Meaning | None:
     Entries are found by the columns that join the input with earlier inputs. The first input does not have such columns.
     """
     match = _INPUT.fullmatch(state.name)
-    if match is None or int(match[1]) >= len(node.inputs) or not isinstance(state, MapDescription):
+    if match is None or int(match[1]) >= len(node.inputs) or state.kind != MAP:
         return None
     at = int(match[1])
     side = node.input_row(at)
@@ -75,12 +72,13 @@ def _multi_join(node: PlanNode, state: StateDescription) -> Meaning | None:
     by = f", by {names_of(joined_by)}" if joined_by else ""
     text = f"rows of input {at}{by}: " + ("one for each unique key" if is_unique else "each with the number of copies")
     values = {"value": side} if is_unique else {}
-    sizes = _sizes_of_rows(state.map_key)
+    map_key = state.serializers.get("map_key")
+    sizes = _sizes_of_rows(map_key)
     if sizes:
         pair = (PlanField("joined_by", fields=joined_by), PlanField("unique_key" if is_unique else "record", fields=row))
         fits = [len(part.fields) for part in pair] == sizes
         return Meaning(text, values | {"map_key": pair if fits else tuple(PlanField(part.name) for part in pair)})
-    size = len(state.map_key.slot.fields) if isinstance(state.map_key, RowDataSerializer) else 0
+    size = len(map_key.slot.fields) if isinstance(map_key, RowDataSerializer) else 0
     fields = next((fields for fields in (row, joined_by) if len(fields) == size), ())
     return Meaning(text, values | ({"map_key": fields} if fields else {}))
 

@@ -20,10 +20,10 @@ from state_processor.applications.flink_sql.state_changes import (
     changed_value,
     same_types,
 )
-from state_processor.backends.state.descriptions import VALUE, StateDescription
-from state_processor.serializers.core.basic import NumberSerializer
-from state_processor.serializers.table.operator_records import is_ordered
-from state_processor.support.errors import OptionError, StateMigrationError
+from state_processor.errors import OptionError, StateMigrationError
+from state_processor.serializers import NumberSerializer
+from state_processor.states import VALUE, StateDescription
+from state_processor.types import is_ordered
 
 _OF_FIRST_ROWS: Final = by_name(
     {"already-emitted-state-boolean": "whether the first row of the key was emitted"},

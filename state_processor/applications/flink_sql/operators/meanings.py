@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from state_processor.applications.flink_sql.nodes import Meaning, PlanNode
-from state_processor.backends.state.descriptions import StateDescription
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.table.rowdata import RowDataSerializer
-from state_processor.serializers.traversal import walk
+from state_processor.serializers import RowDataSerializer, TypeSerializer
+from state_processor.states import StateDescription
+from state_processor.types import walk
 
 TIMES: Final = {
     "lastTriggeringTsState": "the time of the last processed rows, in epoch milliseconds",

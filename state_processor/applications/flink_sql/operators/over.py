@@ -27,8 +27,8 @@ from state_processor.applications.flink_sql.state_changes import (
     changed_value,
     same_types,
 )
-from state_processor.backends.state.descriptions import EVENT_PREFIX, EVENT_TIMER, MAP, StateDescription
-from state_processor.support.errors import StateMigrationError
+from state_processor.errors import StateMigrationError
+from state_processor.states import EVENT_TIMER, MAP, StateDescription
 
 _FIRST, _SECOND = 1, 2
 _OTHERS: Final = by_name(
@@ -113,7 +113,7 @@ def _rows(node: PlanNode, inputs: Relations) -> Relation:
 
 
 _TIMERS: Final = Successor(
-    f"{EVENT_PREFIX}user-timers",
+    "_timer_state/event_user-timers",
     EVENT_TIMER,
     {"timestamp": "map_key"},
     "a timer for each time of rows that wait for the watermark",

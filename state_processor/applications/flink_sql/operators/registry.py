@@ -8,7 +8,7 @@ from typing import Final
 from state_processor.applications.flink_sql.bootstrap import History
 from state_processor.applications.flink_sql.nodes import Operator, PlanOperator, kind_of_type
 from state_processor.applications.flink_sql.operators import aggregates, joins, kept_rows, over, sinks, stateless, timed
-from state_processor.support.errors import OptionError
+from state_processor.errors import OptionError
 
 _FAMILIES: Final = (aggregates, timed, over, kept_rows, joins, sinks, stateless)
 OPERATORS: Final[tuple[Operator, ...]] = tuple(operator for family in _FAMILIES for operator in family.OPERATORS)

@@ -11,8 +11,8 @@ from state_processor.applications.flink_sql.lineage import Relation
 from state_processor.applications.flink_sql.nodes import JobGraph, Meaning, Operator, Outlets, PlanNode, role_by_keys
 from state_processor.applications.flink_sql.operators.meanings import has_rows
 from state_processor.applications.flink_sql.state_changes import StateChanges, changed_value, same_types
-from state_processor.backends.state.descriptions import StateDescription
-from state_processor.support.errors import StateMigrationError
+from state_processor.errors import StateMigrationError
+from state_processor.states import StateDescription
 
 
 def sink_row(node: PlanNode) -> PlanFields:

@@ -21,8 +21,7 @@ from state_processor.applications.flink_sql.nodes import (
 from state_processor.applications.flink_sql.operators.aggregates import GROUPS, accumulators_in, changed_accumulators, group_rows
 from state_processor.applications.flink_sql.operators.meanings import TIMES, WINDOWS, by_name
 from state_processor.applications.flink_sql.state_changes import StateChanges, StateSuccession
-from state_processor.backends.state.descriptions import MAP, StateDescription
-from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.states import MAP, KeyedDescription, StateDescription
 
 _WAITING: Final = "rows that wait for the watermark, by time in epoch milliseconds"
 TIMED: Final = "its state depends on the watermark and on timers"
@@ -89,7 +88,7 @@ def _changed_windows(old: PlanNode, new: PlanNode) -> StateChanges:
 def has_sides_of_windows(states: States) -> bool | None:
     """Return whether states of the sides of a join are by window; ``None`` without such states."""
     state = states.get("left-records") or states.get("right-records")
-    return None if state is None else not isinstance(state.serializers.get("namespace"), VoidNamespaceSerializer)
+    return None if state is None else not (isinstance(state, KeyedDescription) and state.in_void_namespace)
 
 
 def _window_rank(node: PlanNode, state: StateDescription) -> Meaning | None:
