@@ -1,4 +1,7 @@
-"""Causes from mismatches and from traces: places, both types, and repairs."""
+"""Causes from mismatches and from traces: places, both types, and repairs.
+
+Where no cause is known, the step that failed is left: its exception, and what was checked.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from state_processor.applications.explain.explanation import FailureCause, Remedy
-from state_processor.applications.explain.kinds import Certainty, Kind
-from state_processor.applications.explain.mismatch_kinds import changed_field, kryo_classes, serializers_of
+from state_processor.applications.explain.kinds import CONSEQUENCES, Certainty, Kind
 from state_processor.applications.explain.rules import Sighting
-from state_processor.applications.explain.scene import Finding, Scene
+from state_processor.applications.explain.scene import Finding, Scene, changed_field, kryo_classes, serializers_of
+from state_processor.applications.jobs.contents import NO_CONTENTS
 from state_processor.applications.jobs.repair_steps import command_name
 from state_processor.applications.jobs.signature import VALUE, OperatorSignature, StateSignature
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
+from state_processor.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
+from state_processor.options import ReadOptions
 from state_processor.serializers import PojoSerializer
+from state_processor.states import StoredOperator, open_state, read_all
 from state_processor.types import EnumSerializer
 
 STEP: Final = "{Subject} failed{doing}: {exception}{text}{thrower}."
@@ -484,3 +490,78 @@ def _class_names(kind: Kind, state: StateSignature) -> Iterator[str]:
     for serializer in serializers_of(state):
         if serializer_class is not None and isinstance(serializer, serializer_class):
             yield serializer.class_name if isinstance(serializer, PojoSerializer) else str(serializer.enum_class)
+
+
+_CHAINED: Final = " -> "
+"""Between the operators of a task: the id of a task is the one of its first operator, and another one may have failed."""
+
+
+def of_step(
+    sighting: Sighting, scene: Scene, certainty: Certainty = Certainty.LIKELY, evidence: Sequence[str] = ()
+) -> FailureCause:
+    """Return the step that failed as the cause. ``evidence``: why no cause is known."""
+    operator = named_operator(sighting, scene)
+    name = sighting.message.partition(": ")[0]
+    exception = "an exception" if " " in name else name.rpartition(".")[2]
+    facts = {"doing": sighting.rule.doing, "exception": exception, "says": STEP, "thrower": sighting.trace.throwables[-1].thrower}
+    kind = sighting.kind if sighting.rule.usual and sighting.kind in CONSEQUENCES else Kind.STEP
+    lines = [*evidence, *_places(sighting, operator), *_checks(scene, operator)]
+    advice = advice_of(Kind.STEP)
+    return make(kind, certainty, facts, operator=operator, evidence=lines, message=sighting.message, advice=advice)
+
+
+def named_operator(sighting: Sighting, scene: Scene) -> OperatorSignature | None:
+    """Return the only operator of the snapshot that a trace names, by itself or by its task."""
+    named = sighting.operators or (frozenset() if _CHAINED in sighting.task else sighting.tasks)
+    operators = [operator for operator in scene.operators(sighting) if operator.uid_hash in named]
+    return operators[0] if len(operators) == 1 else None
+
+
+def _places(sighting: Sighting, operator: OperatorSignature | None) -> Iterator[str]:
+    if sighting.rule.doing:
+        yield f"{sighting.rule.thrown_by} threw it, or passed it on, while Flink {sighting.rule.doing}"
+    if sighting.task:
+        yield f"task {sighting.task!r} of the trace"
+    if operator is not None and operator.states:
+        yield f"states of this operator: {', '.join(map(repr, list(operator.states)[:9]))}"
+
+
+def _checks(scene: Scene, operator: OperatorSignature | None) -> Iterator[str]:
+    """Yield what was checked and is not the cause."""
+    bad = [finding for finding in scene.findings if finding.is_bad]
+    if scene.snapshot is not None and not any(finding.verdict.cause is Cause.FILES for finding in bad):
+        files = ", and its files are complete" if scene.contents is not NO_CONTENTS else ""
+        yield f"the snapshot can be opened{files}"
+    if scene.new is not None and not any(finding.operator == operator for finding in bad):
+        yield "the description of the new job fits the snapshot here"
+
+
+_OPTIONS = ReadOptions.of(nanos="string")
+
+
+def unreadable_states(
+    scene: Scene, operators: Sequence[OperatorSignature]
+) -> Iterator[tuple[OperatorSignature, StateSignature, str]]:
+    """Yield the states whose bytes are not what their types say, with the problem. All values are read."""
+    if scene.snapshot is None or scene.contents is NO_CONTENTS:
+        return
+    for stored in scene.snapshot.metadata.operators:
+        operator = next((o for o in operators if o.uid_hash == stored.operator_id), None)
+        for state in () if operator is None else (operator.states or {}).values():
+            problem = "" if state.unread else _problem(StoredOperator(scene.snapshot, stored), state)
+            if problem:
+                assert operator is not None
+                yield operator, state, problem
+
+
+def _problem(stored: StoredOperator, state: StateSignature) -> str:
+    """Return why the values of a state can't be read; empty if they can, or if their types are not known to the end."""
+    try:
+        reader = open_state(stored, state.name, options=_OPTIONS)
+        for _ in read_all(reader.splits, reader.read, stored.snapshot.threads):
+            pass
+    except (CorruptSnapshotError, UndecodableValueError) as problem:
+        return str(problem)
+    except StateProcessorError:
+        return ""
+    return ""

@@ -1,27 +1,30 @@
-"""Confirmation of what a trace shows: the snapshot has the place that it names, or contradicts it."""
+"""Confirmation of what a trace shows: the snapshot has the place that it names, or contradicts it.
+
+Operators and connectors of Flink keep states of their own. The classes that register them show whether a trace is about them.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from state_processor import OperatorIdentifier
-from state_processor.applications.explain.causes import of_findings, of_sighting
+from state_processor.applications.explain.causes import of_findings, of_sighting, of_step
 from state_processor.applications.explain.confirming_files import FILES, OPENING, class_of, classes_of, of_files, of_opening
 from state_processor.applications.explain.explanation import FailureCause
 from state_processor.applications.explain.kinds import Certainty, Kind
-from state_processor.applications.explain.mismatch_kinds import (
+from state_processor.applications.explain.rules import Sighting
+from state_processor.applications.explain.scene import (
+    Finding,
+    Scene,
     has_kryo_collections,
     is_of_query,
     kryo_classes,
     serializer_kind,
     serializers_of,
 )
-from state_processor.applications.explain.rules import Sighting
-from state_processor.applications.explain.scene import Finding, Scene
-from state_processor.applications.explain.state_owners import by_owner, is_of_other_owner
-from state_processor.applications.explain.steps import of_step
 from state_processor.applications.finding.state_search import Needle, StateSearch
 from state_processor.applications.jobs.contents import NO_CONTENTS
 from state_processor.applications.jobs.signature import (
@@ -38,6 +41,43 @@ from state_processor.errors import StateProcessorError
 from state_processor.serializers import PojoSerializer
 from state_processor.states import BROADCAST, LIST, MAP, OPERATOR_LIST, UNION_LIST
 from state_processor.types import EnumSerializer, NFAStateSerializer
+
+_OWNERS: Final[Sequence[tuple[re.Pattern[str], re.Pattern[str]]]] = [
+    (re.compile(name), re.compile(rf"\b(?:{owner})\w*[.$]"))
+    for name, owner in (
+        (r"SourceReaderState$", r"SourceOperator"),
+        (r"writer_raw_states$|writer_state", r"SinkWriter|StatefulSinkWriterStateHandler"),
+        (r"(?:streaming_committer|global_committer|committer|writer_committables)\w*$", r"Committ|GlobalCommitter|SinkWriter"),
+        (r"_async_wait_operator_state_$", r"AsyncWaitOperator"),
+        (r"bucket-states$|max-part-counter$", r"Buckets|StreamingFileSink|AbstractStreamingWriter"),
+        (r"topic-partition-offset-states$", r"FlinkKafkaConsumer"),
+        (r"next-transactional-id-hint", r"FlinkKafkaProducer"),
+        (r"file-monitoring-state$", r"ContinuousFileMonitoringFunction"),
+        (r"(?:compact|file-compactor|coordinator|remaining)[\w-]*$", r"Compactor|CompactCoordinator"),
+    )
+]
+
+_States = Sequence[tuple[OperatorSignature, StateSignature]]
+
+
+def by_owner(states: _States, frames: Sequence[str]) -> _States:
+    """Return the states that the classes of a trace own; without such classes, those that the job registers itself.
+
+    If the trace has no methods, or nothing else is left, all states are returned.
+    """
+    owned = [pair for pair in states if (owner := _owner(pair[1])) is not None and any(map(owner.search, frames))]
+    own = [pair for pair in states if _owner(pair[1]) is None]
+    return owned or (own if frames and own else states)
+
+
+def is_of_other_owner(state: StateSignature, frames: Sequence[str]) -> bool:
+    """Return whether a class of Flink registers a state, and a trace with methods does not have this class."""
+    owner = _owner(state)
+    return bool(frames) and owner is not None and not any(map(owner.search, frames))
+
+
+def _owner(state: StateSignature) -> re.Pattern[str] | None:
+    return next((owner for name, owner in _OWNERS if name.match(state.name)), None)
 
 
 def places_of_text(

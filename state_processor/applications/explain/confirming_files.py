@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from state_processor.applications.explain.causes import make, of_findings, of_sighting
+from state_processor.applications.explain.causes import make, named_operator, of_findings, of_sighting, unreadable_states
 from state_processor.applications.explain.explanation import FailureCause
 from state_processor.applications.explain.kinds import Certainty, Kind
 from state_processor.applications.explain.restore_rules import OVERWRITTEN
 from state_processor.applications.explain.rules import Sighting
 from state_processor.applications.explain.scene import Scene
-from state_processor.applications.explain.steps import named_operator, unreadable_states
 from state_processor.applications.jobs.contents import NO_CONTENTS
 from state_processor.applications.jobs.signature import OperatorSignature, StateSignature
 from state_processor.applications.jobs.undescribed import class_names

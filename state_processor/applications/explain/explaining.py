@@ -9,14 +9,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Final, Unpack, get_args
 
-from state_processor.applications.explain.causes import make, of_findings
+from state_processor.applications.explain.causes import make, of_findings, of_step
 from state_processor.applications.explain.confirming import Contradiction, confirm
 from state_processor.applications.explain.confirming_files import OPENING, of_problem
 from state_processor.applications.explain.explanation import Explanation, FailureCause
 from state_processor.applications.explain.kinds import CONSEQUENCES, Certainty, Kind
 from state_processor.applications.explain.rules import Sighting, sightings
 from state_processor.applications.explain.scene import Finding, Scene, open_scene
-from state_processor.applications.explain.steps import of_step
 from state_processor.applications.explain.symptoms import of_symptom, suggested_kinds
 from state_processor.applications.explain.traces import Log, read_log
 from state_processor.applications.jobs.repair_steps import command_name

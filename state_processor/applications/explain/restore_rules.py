@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from state_processor.applications.explain.kinds import Kind
-from state_processor.applications.explain.rule import rule
+from state_processor.applications.explain.kinds import Kind, rule
 
 _ID: Final = r"(?P<operator>[0-9a-f]{32})"
 _PAIR: Final = r"\((?P<new>[^()@]+)[^()]*\) {verb} the {old} {part} serializer ?\((?P<old>[^()@]+)"

@@ -7,12 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from state_processor.applications.explain.kinds import Certainty, Kind
+from state_processor.applications.explain.kinds import Certainty, Kind, Rule, rule
 from state_processor.applications.explain.places import frames_of_places, is_usual, kind_at, room_of
 from state_processor.applications.explain.restore_rules import RESTORE_RULES
-from state_processor.applications.explain.rule import Rule, rule
-from state_processor.applications.explain.surrounding_rules import SURROUNDING_RULES
-from state_processor.applications.explain.told_rules import TOLD_RULES
+from state_processor.applications.explain.surrounding_rules import SURROUNDING_RULES, TOLD_RULES
 from state_processor.applications.explain.traces import Throwable, Trace
 
 _SUBTASK: Final = re.compile(r"_([0-9a-f]{32})_\(\d+/\d+\)")

@@ -10,8 +10,7 @@ from typing import Final
 from state_processor.applications.explain.causes import make
 from state_processor.applications.explain.explanation import FailureCause
 from state_processor.applications.explain.kinds import Certainty, Kind
-from state_processor.applications.explain.mismatch_kinds import has_kryo_collections, kryo_classes, serializers_of
-from state_processor.applications.explain.scene import Scene
+from state_processor.applications.explain.scene import Scene, has_kryo_collections, kryo_classes, serializers_of
 from state_processor.applications.jobs.contents import NO_CONTENTS
 from state_processor.applications.jobs.signature import NAMESPACE, VOID_NAMESPACE, StateSignature
 from state_processor.types import NFAStateSerializer

@@ -14,7 +14,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.applications.explain.kinds import Certainty, Kind
-from state_processor.applications.explain.mismatch_kinds import kind_of
+from state_processor.applications.explain.scene import kind_of
 from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
 from state_processor.cli import main

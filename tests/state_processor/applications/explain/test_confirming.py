@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from state_processor.applications.explain.state_owners import by_owner, is_of_other_owner
+from state_processor.applications.explain.confirming import by_owner, is_of_other_owner
 from state_processor.applications.jobs.signature import OperatorSignature, StateSignature
 
 _STREAMING = "org.apache.flink.streaming.api.operators"
