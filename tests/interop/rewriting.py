@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from state_processor.applications.flink_sql.descriptions import with_query
 from state_processor.applications.flink_sql.plan import CompiledPlan
-from state_processor.applications.flink_sql.query_operators import with_query
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats.key_group_file import CanonicalSource
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
+from state_processor.applications.flink_sql.descriptions import match_query
 from state_processor.applications.flink_sql.plan import CompiledPlan
-from state_processor.applications.flink_sql.query_operators import match_query
 from state_processor.backends.metadata.snapshot import open_snapshot
 from tests.archives import unpacked
 from tests.interop import selection, sql_queries

@@ -3,8 +3,7 @@
 - ``descriptions``, ``query_writer``: what reading and writing ask, by the interfaces ``backends/metadata/queries.py`` and
   ``write/savepoint_writer.py``
 - ``plan``, ``nodes``: compiled plans, and the description of an operator; ``operators``: the descriptions by family
-- ``naming``, ``kinds``, ``fields``, ``lineage``: names of rows, kinds of operators, columns of plans and their identities
-- ``query_operators``: the operators of a query that was submitted as text
-- ``bootstrap``, ``accumulators``, ``query_states``, ``query_rows``: start from rows
+- ``fields``: columns of plans, and their identities
+- ``bootstrap``, ``query_rows``: start from rows
 - ``query_changes``, ``state_changes``, ``query_migration``: migration to another query
 """

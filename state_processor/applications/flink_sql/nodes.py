@@ -14,13 +14,22 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from state_processor import OperatorIdentifier
-from state_processor.applications.flink_sql.fields import PlanFields, distinct_names, picked, row_fields
-from state_processor.applications.flink_sql.lineage import Relation, Relations, identity, normal_node
+from state_processor.applications.flink_sql.fields import (
+    PlanFields,
+    Relation,
+    Relations,
+    distinct_names,
+    identity,
+    normal_node,
+    picked,
+    row_fields,
+)
 from state_processor.errors import OptionError, StateMigrationError
 from state_processor.serializers import RowDataSerializer, TupleSerializer, TypeSerializer
 from state_processor.snapshots import HashedNode
+from state_processor.states import StateDescription
 from state_processor.support import cached_property
-from state_processor.types import FieldName, RowNames, rows_in
+from state_processor.types import FieldName, RowNames, rows_in, walk
 
 if TYPE_CHECKING:
     from state_processor.applications.flink_sql.bootstrap import History
@@ -436,3 +445,37 @@ def _check_types(row: RowDataSerializer, fields: PlanFields, context: str) -> No
         raise OptionError(
             f"plan: {context} is {row}, the plan has {plan_row}; pass the plan of the query that wrote the snapshot"
         )
+
+
+TIMES: Final = {
+    "lastTriggeringTsState": "the time of the last processed rows, in epoch milliseconds",
+    "cleanupTsState": "the time of the cleanup of state, in epoch milliseconds",
+    "processedCountState": "the number of processed rows",
+    "idState": "the number of the next row",
+}
+"""States of operators by time."""
+
+WINDOWS: Final = {
+    "session-window-mapping": "session windows: each window with rows, and the window with its state",
+    "merging-window-set": "session windows: each window with rows, and the window with its state",
+    "previous-aggs": "emitted results, for retractions",
+    "watermark": "the watermark of the operator",
+}
+"""States of operators by window."""
+
+
+def by_name(texts: Mapping[str, str], *rows: Mapping[str, str]) -> Callable[[PlanNode, StateDescription], Meaning | None]:
+    """Return the meanings of states by their names. ``rows``: states whose values are rows of an input, for each input."""
+
+    def find(node: PlanNode, state: StateDescription) -> Meaning | None:
+        for at, texts_of_rows in enumerate(rows):
+            if state.name in texts_of_rows:
+                return Meaning(texts_of_rows[state.name], {"value": node.input_row(at)})
+        return Meaning(texts[state.name]) if state.name in texts else None
+
+    return find
+
+
+def has_rows(part: TypeSerializer) -> bool:
+    """Return whether a part of a state contains rows."""
+    return any(isinstance(serializer, RowDataSerializer) for serializer in walk(part))

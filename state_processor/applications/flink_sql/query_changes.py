@@ -1,7 +1,7 @@
 """Migration of the state of a query to another query: matching operators of the new plan, and their rows.
 
 Operators match if they do the same with the same rows, by the same keys. Their numbers, names and columns may differ
-(:mod:`~state_processor.applications.flink_sql.lineage`). An unknown operator keeps its state unchanged, if its function and its
+(:mod:`~state_processor.applications.flink_sql.fields`). An unknown operator keeps its state unchanged, if its function and its
 whole input are equal.
 """
 
@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from state_processor.applications.flink_sql.lineage import normal_node
+from state_processor.applications.flink_sql.fields import normal_node
 from state_processor.applications.flink_sql.nodes import PlanNode
 from state_processor.applications.flink_sql.operators.registry import has_state
 from state_processor.applications.flink_sql.plan import CompiledPlan

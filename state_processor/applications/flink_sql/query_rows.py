@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.applications.flink_sql.accumulators import TOO_MANY_DIGITS, WITH_NAN, Aggregate, DistinctValues
-from state_processor.applications.flink_sql.bootstrap import Input, Order
+from state_processor.applications.flink_sql.bootstrap import TOO_MANY_DIGITS, WITH_NAN, Aggregate, DistinctValues, Input, Order
 from state_processor.errors import InvalidRowError
 from state_processor.serializers import DecodeOptions
 from state_processor.states import LAST_ACCESS

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Final
 
-from state_processor.applications.flink_sql.accumulators import AggregateCall, call_fields
-from state_processor.applications.flink_sql.fields import PlanField, distinct_names, is_time
-from state_processor.applications.flink_sql.lineage import Identity, Relation
+from state_processor.applications.flink_sql.bootstrap import AggregateCall, call_fields
+from state_processor.applications.flink_sql.fields import Identity, PlanField, Relation, distinct_names, is_time
 from state_processor.errors import OptionError, StateMigrationError
 from state_processor.serializers import TypeSerializer
 from state_processor.support import cached_property

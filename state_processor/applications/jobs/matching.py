@@ -11,8 +11,8 @@ from os import PathLike
 from typing import Any, Final, Unpack
 
 from state_processor import OperatorIdentifier
+from state_processor.applications.flink_sql.descriptions import QueryMatch, match_query
 from state_processor.applications.flink_sql.plan import CompiledPlan
-from state_processor.applications.flink_sql.query_operators import QueryMatch, match_query
 from state_processor.applications.jobs.identity import (
     evidence,
     has_own_name,

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from state_processor.applications.flink_sql.descriptions import fits
 from state_processor.applications.flink_sql.nodes import PlanNode, PlanOperator
 from state_processor.applications.flink_sql.plan import CompiledPlan, uid_formats
 from state_processor.applications.flink_sql.query_changes import QueryChanges
 from state_processor.applications.flink_sql.query_migration import MigratingOperator, QueryMigration
-from state_processor.applications.flink_sql.query_operators import fits
 from state_processor.applications.flink_sql.state_changes import StateSuccession
 from state_processor.applications.jobs.opening import state_signature
 from state_processor.applications.jobs.signature import KEY, OperatorSignature, StateSignature

@@ -7,19 +7,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from state_processor.applications.flink_sql.accumulators import (
+from state_processor.applications.flink_sql.bootstrap import (
+    Accumulators,
     AggregateCall,
+    Input,
     accumulator,
     accumulator_fields,
     aggregate_calls,
     distinct_values,
     distinct_views,
 )
-from state_processor.applications.flink_sql.bootstrap import Accumulators, Input
-from state_processor.applications.flink_sql.fields import PlanFields, distinct_names
-from state_processor.applications.flink_sql.lineage import Identity, Relation, Relations, identity
-from state_processor.applications.flink_sql.nodes import Column, Columns, Meaning, Operator, PlanNode, at_paths, unknown_rows
-from state_processor.applications.flink_sql.operators.meanings import WINDOWS, by_name
+from state_processor.applications.flink_sql.fields import Identity, PlanFields, Relation, Relations, distinct_names, identity
+from state_processor.applications.flink_sql.nodes import (
+    WINDOWS,
+    Column,
+    Columns,
+    Meaning,
+    Operator,
+    PlanNode,
+    at_paths,
+    by_name,
+    unknown_rows,
+)
 from state_processor.applications.flink_sql.state_changes import Calls, StateChanges, changed_calls
 from state_processor.errors import OptionError
 from state_processor.states import StateDescription

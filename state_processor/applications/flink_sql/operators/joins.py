@@ -6,10 +6,19 @@ import re
 from typing import Any, Final
 
 from state_processor.applications.flink_sql.bootstrap import Input, JoinedRows, JoinSide
-from state_processor.applications.flink_sql.fields import PlanField, PlanFields, distinct_names, names_of, picked
-from state_processor.applications.flink_sql.lineage import Identity, Relation, Relations, identity, resolved
-from state_processor.applications.flink_sql.nodes import Meaning, Operator, PlanNode, at_paths
-from state_processor.applications.flink_sql.operators.meanings import has_rows
+from state_processor.applications.flink_sql.fields import (
+    Identity,
+    PlanField,
+    PlanFields,
+    Relation,
+    Relations,
+    distinct_names,
+    identity,
+    names_of,
+    picked,
+    resolved,
+)
+from state_processor.applications.flink_sql.nodes import Meaning, Operator, PlanNode, at_paths, has_rows
 from state_processor.applications.flink_sql.operators.timed import has_sides_of_windows
 from state_processor.applications.flink_sql.state_changes import (
     MAP_KEY,

@@ -7,10 +7,27 @@ from dataclasses import replace
 from typing import Any, Final
 
 from state_processor.applications.flink_sql.bootstrap import Input, KeptRow, LastRows, Order, RankedRows, Ranks
-from state_processor.applications.flink_sql.fields import is_time, names_of, picked
-from state_processor.applications.flink_sql.lineage import Identity, Relation, Relations, identity, resolved
-from state_processor.applications.flink_sql.nodes import Meaning, Operator, PlanNode, at_paths, unknown_rows
-from state_processor.applications.flink_sql.operators.meanings import TIMES, WINDOWS, by_name, has_rows
+from state_processor.applications.flink_sql.fields import (
+    Identity,
+    Relation,
+    Relations,
+    identity,
+    is_time,
+    names_of,
+    picked,
+    resolved,
+)
+from state_processor.applications.flink_sql.nodes import (
+    TIMES,
+    WINDOWS,
+    Meaning,
+    Operator,
+    PlanNode,
+    at_paths,
+    by_name,
+    has_rows,
+    unknown_rows,
+)
 from state_processor.applications.flink_sql.state_changes import (
     MAP_KEY,
     StateChanges,

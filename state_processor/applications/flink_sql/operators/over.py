@@ -12,12 +12,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from state_processor.applications.flink_sql.accumulators import AggregateCall, accumulator, aggregate_calls
-from state_processor.applications.flink_sql.fields import PlanFields, distinct_names, is_time, names_of, picked
-from state_processor.applications.flink_sql.lineage import Identity, Relation, Relations, identity, normal_form, resolved
-from state_processor.applications.flink_sql.nodes import Column, Columns, Meaning, Operator, PlanNode, at_paths
+from state_processor.applications.flink_sql.bootstrap import AggregateCall, accumulator, aggregate_calls
+from state_processor.applications.flink_sql.fields import (
+    Identity,
+    PlanFields,
+    Relation,
+    Relations,
+    distinct_names,
+    identity,
+    is_time,
+    names_of,
+    normal_form,
+    picked,
+    resolved,
+)
+from state_processor.applications.flink_sql.nodes import TIMES, Column, Columns, Meaning, Operator, PlanNode, at_paths, by_name
 from state_processor.applications.flink_sql.operators.aggregates import calls_text, texts_by_name, view_of
-from state_processor.applications.flink_sql.operators.meanings import TIMES, by_name
 from state_processor.applications.flink_sql.operators.timed import TIMED, with_columns
 from state_processor.applications.flink_sql.state_changes import (
     Calls,

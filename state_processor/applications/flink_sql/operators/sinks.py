@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from state_processor.applications.flink_sql.fields import PlanField, PlanFields, is_time, picked, plan_type
-from state_processor.applications.flink_sql.lineage import Relation
-from state_processor.applications.flink_sql.nodes import JobGraph, Meaning, Operator, Outlets, PlanNode, role_by_keys
-from state_processor.applications.flink_sql.operators.meanings import has_rows
+from state_processor.applications.flink_sql.fields import PlanField, PlanFields, Relation, is_time, picked, plan_type
+from state_processor.applications.flink_sql.nodes import JobGraph, Meaning, Operator, Outlets, PlanNode, has_rows, role_by_keys
 from state_processor.applications.flink_sql.state_changes import StateChanges, changed_value, same_types
 from state_processor.errors import StateMigrationError
 from state_processor.states import StateDescription

@@ -12,18 +12,28 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
-from state_processor.applications.flink_sql.fields import PlanFields, picked, plan_type, row_fields
-from state_processor.applications.flink_sql.lineage import Relation, Relations, identity, resolved
+from state_processor.applications.flink_sql.fields import (
+    PlanFields,
+    Relation,
+    Relations,
+    identity,
+    picked,
+    plan_type,
+    resolved,
+    row_fields,
+)
 from state_processor.applications.flink_sql.nodes import (
+    TIMES,
+    WINDOWS,
     Column,
     Columns,
     JobGraph,
     Operator,
     Outlets,
     PlanNode,
+    by_name,
     unknown_rows,
 )
-from state_processor.applications.flink_sql.operators.meanings import TIMES, WINDOWS, by_name
 
 _NO_ROWS: Final = frozenset({"ProjectPushDown", "ReadingMetadata", "WatermarkPushDown", "SourceWatermark"})
 """Abilities of sources that do not select rows."""

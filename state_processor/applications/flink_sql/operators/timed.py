@@ -6,9 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from state_processor.applications.flink_sql.fields import is_time, names_of, picked
-from state_processor.applications.flink_sql.lineage import Identity, Relation, Relations, identity, normal_form
+from state_processor.applications.flink_sql.fields import (
+    Identity,
+    Relation,
+    Relations,
+    identity,
+    is_time,
+    names_of,
+    normal_form,
+    picked,
+)
 from state_processor.applications.flink_sql.nodes import (
+    TIMES,
+    WINDOWS,
     JobGraph,
     Meaning,
     Operator,
@@ -16,10 +26,10 @@ from state_processor.applications.flink_sql.nodes import (
     PlanNode,
     States,
     at_paths,
+    by_name,
     unknown_rows,
 )
 from state_processor.applications.flink_sql.operators.aggregates import GROUPS, accumulators_in, changed_accumulators, group_rows
-from state_processor.applications.flink_sql.operators.meanings import TIMES, WINDOWS, by_name
 from state_processor.applications.flink_sql.state_changes import StateChanges, StateSuccession
 from state_processor.states import MAP, KeyedDescription, StateDescription
 

@@ -1,4 +1,4 @@
-"""Tests of :mod:`state_processor.applications.flink_sql.bootstrap` and ``accumulators``: states from rows, and refusals."""
+"""Tests of :mod:`state_processor.applications.flink_sql.bootstrap`: states from rows, and refusals."""
 
 from __future__ import annotations
 

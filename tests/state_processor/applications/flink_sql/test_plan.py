@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from state_processor.applications.flink_sql.accumulators import accumulator, aggregate_calls
+from state_processor.applications.flink_sql.bootstrap import accumulator, aggregate_calls
 from state_processor.applications.flink_sql.fields import distinct_names, plan_type, row_fields
 from state_processor.applications.flink_sql.plan import CompiledPlan
 from state_processor.backends.metadata.operator_id import operator_id

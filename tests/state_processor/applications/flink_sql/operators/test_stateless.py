@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from state_processor.applications.flink_sql.accumulators import aggregate_calls
+from state_processor.applications.flink_sql.bootstrap import aggregate_calls
 from state_processor.applications.flink_sql.plan import CompiledPlan
 from state_processor.support.errors import OptionError
 
