@@ -24,6 +24,7 @@ from state_processor.applications.explain.scene import (
     kryo_classes,
     serializer_kind,
     serializers_of,
+    states_in,
 )
 from state_processor.applications.finding.state_search import Needle, StateSearch
 from state_processor.applications.jobs.contents import NO_CONTENTS
@@ -221,7 +222,7 @@ def _of_uid(sighting: Sighting, scene: Scene) -> FailureCause:
     """Return the cause that two operators have one uid; the snapshot shows whether the uid is one of its operators."""
     uid = sighting.facts.get("uid")
     hashed = OperatorIdentifier.for_uid(uid).uid_hash if uid else None
-    operator = next((o for o in (scene.old.operators if scene.old is not None else ()) if o.uid_hash == hashed), None)
+    operator = next((o for o in scene.old_operators if o.uid_hash == hashed), None)
     evidence = [] if operator is None else [f"the snapshot has one operator with this uid: {operator.label}"]
     certainty = Certainty.TRACE if operator is None else Certainty.CONFIRMED
     return replace(of_sighting(sighting, scene, certainty, operator=operator, evidence=evidence), repairs=())
@@ -370,8 +371,7 @@ def _doubt(state: StateSignature, sighting: Sighting, scene: Scene) -> str:
         return _OTHER_JOB
     if is_of_other_owner(state, sighting.trace.frames):
         return f"the trace does not have the class of Flink that registers state {state.name!r}"
-    operators = () if scene.old is None else scene.old.operators
-    if state.is_keyed and sighting.tasks and not sighting.tasks & {operator.uid_hash for operator in operators}:
+    if state.is_keyed and sighting.tasks and not sighting.tasks & {operator.uid_hash for operator in scene.old_operators}:
         return "the snapshot does not have the id of the task that failed: the id was set, or the snapshot is another one"
     return ""
 
@@ -380,13 +380,10 @@ def _states_of(
     sighting: Sighting, scene: Scene, operators: Sequence[OperatorSignature]
 ) -> Iterator[tuple[OperatorSignature, StateSignature]]:
     """Yield the states that a trace may be about. A task has keyed state in its first operator, operator state in any."""
-    for operator in operators:
-        yield from ((operator, state) for state in (operator.states or {}).values())
-    if sighting.operators or scene.old is None:
-        return
-    for operator in scene.old.operators:
-        if operator not in operators:
-            yield from ((operator, state) for state in (operator.states or {}).values() if not state.is_keyed)
+    yield from states_in(operators)
+    if not sighting.operators:
+        others = [operator for operator in scene.old_operators if operator not in operators]
+        yield from ((operator, state) for operator, state in states_in(others) if not state.is_keyed)
 
 
 def _only(
@@ -493,12 +490,8 @@ def _of_class(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
     """Yield the causes about a class that a message names: where the snapshot has it."""
     name = class_of(sighting)
     hashes = {operator.uid_hash for operator in scene.operators(sighting)}
-    typed = [
-        (operator, state)
-        for operator in (scene.old.operators if scene.old is not None else ())
-        for state in (operator.states or {}).values()
-        if operator.uid_hash in hashes and name in classes_of(state)
-    ]
+    named = [operator for operator in scene.old_operators if operator.uid_hash in hashes]
+    typed = [(operator, state) for operator, state in states_in(named) if name in classes_of(state)]
     mismatches = [f for f in scene.findings if f.is_bad and f.state is not None and (f.operator, f.state) in typed]
     if mismatches:
         yield of_findings(mismatches, Certainty.CONFIRMED, sighting, kind=sighting.kind)

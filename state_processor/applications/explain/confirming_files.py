@@ -12,7 +12,7 @@ from state_processor.applications.explain.explanation import FailureCause
 from state_processor.applications.explain.kinds import Certainty, Kind
 from state_processor.applications.explain.restore_rules import OVERWRITTEN
 from state_processor.applications.explain.rules import Sighting
-from state_processor.applications.explain.scene import Scene
+from state_processor.applications.explain.scene import Scene, states_in
 from state_processor.applications.jobs.contents import NO_CONTENTS
 from state_processor.applications.jobs.signature import OperatorSignature, StateSignature
 from state_processor.applications.jobs.undescribed import class_names
@@ -138,9 +138,7 @@ def of_files(sighting: Sighting, scene: Scene) -> Sequence[FailureCause]:
             is_other = kind is Kind.FILE_MISSING and sighting.kind is Kind.FILE_DAMAGED  # Java says that a file is missing
             certainty = Certainty.BESIDE if is_other else Certainty.CONFIRMED
             return [of_findings(findings, certainty, sighting, operator=only)]
-    headers = [
-        (o, s) for o in scene.operators(sighting) for s in (o.states or {}).values() if class_of(sighting) in classes_of(s)
-    ]
+    headers = [(o, s) for o, s in states_in(scene.operators(sighting)) if class_of(sighting) in classes_of(s)]
     if headers:
         evidence = [f"the header of state {s.name!r} of operator {o.label} has this name, which no class has" for o, s in headers]
         return [of_sighting(sighting, scene, Certainty.CONFIRMED, evidence=evidence)]
@@ -169,7 +167,7 @@ def _of_whole_files(sighting: Sighting, scene: Scene, evidence: Sequence[str]) -
     damaged = of_sighting(sighting, scene, Certainty.POSSIBLE, evidence=evidence)
     if scene.contents is NO_CONTENTS:
         return [damaged]
-    of_job = [(o, s) for o in operators for s in (o.states or {}).values() if s.unread and not s.is_timer]
+    of_job = [(o, s) for o, s in states_in(operators) if s.unread and not s.is_timer]
     operator: OperatorSignature | None = named_operator(sighting, scene)
     state: StateSignature | None = None
     if len(of_job) == 1:

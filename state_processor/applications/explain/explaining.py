@@ -15,7 +15,7 @@ from state_processor.applications.explain.confirming_files import OPENING, of_pr
 from state_processor.applications.explain.explanation import Explanation, FailureCause
 from state_processor.applications.explain.kinds import CONSEQUENCES, Certainty, Kind
 from state_processor.applications.explain.rules import Sighting, sightings
-from state_processor.applications.explain.scene import Finding, Scene, open_scene
+from state_processor.applications.explain.scene import Finding, Scene, open_scene, states_in
 from state_processor.applications.explain.symptoms import of_symptom, suggested_kinds
 from state_processor.applications.explain.traces import Log, read_log
 from state_processor.applications.jobs.repair_steps import command_name
@@ -144,7 +144,7 @@ def _newest_below(path: str | PathLike[str] | None, seen: Sequence[Sighting], ac
         log = read_log(bytes(storage.read_all(str(location))).decode("utf-8", "replace"))
     except StateProcessorError:  # the opening of the snapshot tells why
         return None
-    if any(throwable.frames for trace in log.traces for throwable in trace.throwables):
+    if any(trace.frames for trace in log.traces):
         raise OptionError(f"{path} is a log, not a snapshot; pass it with --error {path} (error=Path({str(path)!r}))")
     return None
 
@@ -211,7 +211,7 @@ def _looked_at(log: Log, scene: Scene, has_error: bool) -> Iterator[str]:
     if scene.problem is not None:
         yield f"{scene.source}: can't be opened"
     elif scene.source:
-        states = sum(len(o.states or {}) for o in (scene.old or JobSignature(())).operators)
+        states = len(list(states_in(scene.old_operators)))
         yield f"{scene.source}: _metadata, {states} states, {'files and values' if scene.contents else 'types'}"
     if not has_error:
         yield from (
@@ -248,9 +248,12 @@ def _of_mismatches(scene: Scene, causes: Sequence[FailureCause], symptom: str, *
 def _of_another_job(scene: Scene, causes: Sequence[FailureCause]) -> Iterator[FailureCause]:
     """Yield the cause that the snapshot is of another job: none of its operators is in the new one, by their ids or states."""
     unmapped = [cause for cause in causes if cause.kind is Kind.UNMAPPED_OPERATOR]
-    renamed = [cause for cause in unmapped if any(command_name(repair.command) == "rename-uid" for repair in cause.repairs)]
-    if scene.is_of_another_job and len(renamed) < len(unmapped):
+    if scene.is_of_another_job and not all(map(_renames_operator, unmapped)):
         yield make(Kind.OTHER_JOB, Certainty.CONFIRMED, {}, message=unmapped[0].message)
+
+
+def _renames_operator(cause: FailureCause) -> bool:
+    return any(command_name(repair.command) == "rename-uid" for repair in cause.repairs)
 
 
 def _is_possible(finding: Finding) -> bool:

@@ -6,7 +6,7 @@ The kind of the cause that a mismatch is follows from the verdict of the check, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from typing import Final
@@ -154,6 +154,13 @@ def is_of_query(state: StateSignature) -> bool:
     return any(isinstance(inner, BinaryDataSerializer) for inner in serializers_of(state))
 
 
+def states_in(operators: Iterable[OperatorSignature]) -> Iterator[tuple[OperatorSignature, StateSignature]]:
+    """Yield the states of operators, each with its operator."""
+    for operator in operators:
+        for state in (operator.states or {}).values():
+            yield operator, state
+
+
 def serializers_of(state: StateSignature) -> Iterator[TypeSerializer]:
     """Yield all serializers of a state."""
     for serializer in map(state.serializer, ROLES):
@@ -177,13 +184,16 @@ def changed_field(state: StateSignature | None, new: StateSignature | None, reas
     if named is not None or state is None or new is None or state.kind != new.kind:
         return named
     changes = field_changes(state, new)
-    before = {(pojo.class_name, field.name) for pojo in _pojos(state) for field in pojo.fields}
-    added = (field.name for pojo in _pojos(new) for field in pojo.fields if (pojo.class_name, field.name) not in before)
+    before = set(_pojo_fields(state))
+    added = (name for class_name, name in _pojo_fields(new) if (class_name, name) not in before)
     return next((path.rpartition(".")[2] for path in (*changes.gone, *changes.defaults, *added)), None)
 
 
-def _pojos(state: StateSignature) -> Iterator[PojoSerializer]:
-    return (serializer for serializer in serializers_of(state) if isinstance(serializer, PojoSerializer))
+def _pojo_fields(state: StateSignature) -> Iterator[tuple[str, str]]:
+    """Yield the fields of the POJOs in a state: their class and their name."""
+    for serializer in serializers_of(state):
+        if isinstance(serializer, PojoSerializer):
+            yield from ((serializer.class_name, field.name) for field in serializer.fields)
 
 
 def _quoted_field(reason: str) -> str | None:
@@ -232,9 +242,14 @@ class Scene:
     contents: Contents = NO_CONTENTS  # the values of the snapshot
     access: SnapshotAccess = field(default_factory=SnapshotAccess)  # the options that open the snapshot
 
+    @property
+    def old_operators(self) -> tuple[OperatorSignature, ...]:
+        """The operators of the snapshot."""
+        return () if self.old is None else self.old.operators
+
     def operators(self, sighting: Sighting) -> tuple[OperatorSignature, ...]:
         """Return the operators of the snapshot that a trace is about: those that it names, or all that may be in its tasks."""
-        operators = () if self.old is None else self.old.operators
+        operators = self.old_operators
         named = tuple(o for o in operators if o.uid_hash in sighting.operators)
         heads = tuple(o for o in operators if o.uid_hash in sighting.tasks and o.has_state)
         return named if sighting.operators else heads or operators
@@ -242,14 +257,13 @@ class Scene:
     @property
     def is_of_another_job(self) -> bool:
         """Whether no operator of the snapshot is in the new job."""
-        olds = [] if self.old is None else [o for o in self.old.operators if o.has_state]
+        olds = [operator for operator in self.old_operators if operator.has_state]
         return self.new is not None and bool(olds) and not any(map(self.successor, olds))
 
     @property
     def has_queries(self) -> bool:
         """Whether an operator of the snapshot has rows of Flink SQL."""
-        operators = () if self.old is None else self.old.operators
-        return any(is_of_query(state) for operator in operators for state in (operator.states or {}).values())
+        return any(is_of_query(state) for _, state in states_in(self.old_operators))
 
     def successor(self, operator: OperatorSignature | None) -> OperatorSignature | None:
         """Return the operator of the new job with the id of an operator of the snapshot."""
@@ -366,7 +380,7 @@ def _state_of(verdict: StateVerdict, operator: OperatorSignature) -> StateSignat
 
 
 def _findings(report: JobReport, scene: Scene) -> Iterator[Finding]:
-    olds = {o.uid_hash: o for o in (scene.old or JobSignature(())).operators}
+    olds = {operator.uid_hash: operator for operator in scene.old_operators}
     for verdicts in report.operators:
         operator = olds.get(verdicts.uid_hash)
         new = scene.successor(operator)

@@ -10,7 +10,7 @@ from typing import Final
 from state_processor.applications.explain.causes import make
 from state_processor.applications.explain.explanation import FailureCause
 from state_processor.applications.explain.kinds import Certainty, Kind
-from state_processor.applications.explain.scene import Scene, has_kryo_collections, kryo_classes, serializers_of
+from state_processor.applications.explain.scene import Scene, has_kryo_collections, kryo_classes, serializers_of, states_in
 from state_processor.applications.jobs.contents import NO_CONTENTS
 from state_processor.applications.jobs.signature import NAMESPACE, VOID_NAMESPACE, StateSignature
 from state_processor.types import NFAStateSerializer
@@ -158,8 +158,7 @@ def of_symptom(symptom: str, scene: Scene, causes: Sequence[FailureCause]) -> It
 
 
 def _states(scene: Scene) -> list[StateSignature]:
-    operators = () if scene.old is None else scene.old.operators
-    return [state for operator in operators for state in (operator.states or {}).values()]
+    return [state for _, state in states_in(scene.old_operators)]
 
 
 def _is_contradicted(kind: Kind, scene: Scene) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -259,8 +259,11 @@ class _DraftTrace:
             self.chain.append(draft)
 
     def trace(self) -> Trace:
-        chain, suppressed = (tuple(draft.throwable() for draft in drafts) for drafts in (self.chain, self.suppressed))
-        return Trace(chain, self.entry, self.start, suppressed)
+        return Trace(_throwables(self.chain), self.entry, self.start, _throwables(self.suppressed))
+
+
+def _throwables(drafts: Iterable[_Draft]) -> tuple[Throwable, ...]:
+    return tuple(draft.throwable() for draft in drafts)
 
 
 def _traces(lines: list[str]) -> Iterator[Trace]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from logging import getLogger
 from typing import Final
 
-from state_processor.applications.flink_sql.nodes import PlanNode, PlanOperator
+from state_processor.applications.flink_sql.nodes import Operator, PlanNode, PlanOperator
 from state_processor.applications.flink_sql.operators.registry import OPERATORS, has_state
 from state_processor.applications.flink_sql.plan import COMMITTER, CompiledPlan, translations
 from state_processor.errors import OptionError
@@ -55,10 +55,15 @@ _OPERATOR_STATES: Final[Mapping[str, frozenset[str]]] = {
 
 def kind_of_states(states: Mapping[str, StateDescription]) -> str | None:
     """Return the kind of an operator with some states by name; several kinds with the same states are separated by ``or``."""
-    operators = [o for o in OPERATORS if o.state_names and any(re.fullmatch(o.state_names, name) for name in states)]
+    operators = [operator for operator in OPERATORS if _registers_one(operator, states)]
     if len(operators) != 1:
         operators = [o for o in OPERATORS if o.has_states is not None and o.has_states(states)]
     return " or ".join(operator.kind or operator.names[0] for operator in operators) or None
+
+
+def _registers_one(operator: Operator, states: Iterable[str]) -> bool:
+    """Return whether one of the states has a name that only this operator has."""
+    return bool(operator.state_names) and any(re.fullmatch(operator.state_names, name) for name in states)
 
 
 def kind_of_name(name: str) -> str | None:
@@ -254,12 +259,12 @@ class _SubmittedJob:
         for candidate in possible:
             if candidate.transformation not in (COMMITTER, "streaming-writer"):
                 planned.setdefault(_shown_name(candidate), []).append(candidate)
-        return {
-            uid_hash: operator
-            for name, hashes in named.items()
-            if len(hashes) == len(planned.get(name, ()))
-            for (_, uid_hash), operator in zip(sorted(hashes), planned[name], strict=True)
-        }
+        operators: dict[str, PlanOperator] = {}
+        for name, numbered in named.items():
+            candidates = planned.get(name, [])
+            if len(numbered) == len(candidates):
+                operators |= zip((uid_hash for _, uid_hash in sorted(numbered)), candidates, strict=True)
+        return operators
 
     def _other_shape(self) -> str:
         """Return advice on options: the graph of the job has another shape than the plan."""

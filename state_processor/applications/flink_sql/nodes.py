@@ -81,7 +81,8 @@ def _input_columns(node: PlanNode) -> Columns:
 
 def unknown_rows(node: PlanNode, inputs: Relations) -> Relation:
     """Return rows that are equal if everything that a node does is equal, and its whole input."""
-    inputs_of_node = [(relation.rows, relation.columns, [str(f.type) for f in relation.fields]) for relation in inputs]
+    types = [[str(field.type) for field in relation.fields] for relation in inputs]
+    inputs_of_node = [(relation.rows, relation.columns, of_columns) for relation, of_columns in zip(inputs, types, strict=True)]
     rows = identity(normal_node(node.content), inputs_of_node)
     fields = node.output if node.at("outputType") is not None else ()
     updates = any(relation.updates for relation in inputs)

@@ -268,8 +268,13 @@ class Calls:
 
     def carried(self, new: Calls) -> list[int | None]:
         """Return the position of each call of the new plan in this one, regardless of retractions."""
-        calls, new_calls = ([replace(call, retracts=False, type=None) for call in c.identified] for c in (self, new))
+        calls, new_calls = self._functions, new._functions
         return [calls.index(call) if call in calls else None for call in new_calls]
+
+    @property
+    def _functions(self) -> list[AggregateCall]:
+        """The calls without what retractions decide."""
+        return [replace(call, retracts=False, type=None) for call in self.identified]
 
 
 def changed_calls(
@@ -390,17 +395,19 @@ def _views(old: Calls, new: Calls, carried: Sequence[int | None]) -> dict[str, S
     """Return the changes of the views of distinct values: their names contain numbers, their values have one for each call."""
     changes = dict.fromkeys(range(len(old.views)), StateSuccession(is_dropped=True))
     for number, members in enumerate(new.views):
-        views_carried = {source: calls for source, calls in enumerate(old.views) if any(carried[i] in calls for i in members)}
+        sources = [carried[member] for member in members]
+        views_carried = {source: calls for source, calls in enumerate(old.views) if not set(calls).isdisjoint(sources)}
         for source, calls in views_carried.items():
-            positions = tuple(calls.index(at) if (at := carried[i]) in calls else None for i in members)
+            positions = tuple(calls.index(at) if at in calls else None for at in sources)
             counted = ViewChange(len(calls), positions, as_bits=not old.counts)
             _check_view(old.calls[calls[0]], counted, (old, new), is_one=len(views_carried) == 1)
             changes[source] = StateSuccession(becomes=None if source == number else _view(number), counted=counted)
-    return {
-        _view(number) + suffix: replace(change, becomes=None if change.becomes is None else change.becomes + suffix)
-        for number, change in changes.items()
-        for suffix in ("", "_null_state")
-    }
+    of_states: dict[str, StateSuccession] = {}
+    for number, change in changes.items():
+        for suffix in ("", "_null_state"):
+            becomes = None if change.becomes is None else change.becomes + suffix
+            of_states[_view(number) + suffix] = replace(change, becomes=becomes)
+    return of_states
 
 
 def _view(number: int) -> str:

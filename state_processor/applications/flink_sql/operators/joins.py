@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from state_processor.applications.flink_sql.bootstrap import Input, JoinedRows, JoinSide
@@ -143,9 +144,13 @@ def _started(node: PlanNode, at: int, outer: bool) -> JoinSide:
     output = node.inputs[at].output if at < len(node.inputs) else ()
     rows = Input.of(output, node.input_row(at), node.at("joinSpec", f"{side}Keys"))
     names = tuple(rows.columns)
-    keys = [tuple(names[int(i)] for i in key) for key in _unique_keys(node, side)]
+    keys = [_picked_names(names, key) for key in _unique_keys(node, side)]
     within = next((key for key in keys if set(key) <= set(rows.key)), None)
     return JoinSide(rows, within or min(keys, key=len, default=()), outer, node.has_ttl.get(at, False))
+
+
+def _picked_names(names: Sequence[str], positions: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(names[int(position)] for position in positions)
 
 
 def _changes(old: PlanNode, new: PlanNode) -> StateChanges:
