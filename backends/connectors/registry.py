@@ -29,9 +29,8 @@ from state_processor.backends.connectors.connector import (
     SinkConnector,
     Wrapping,
 )
-from state_processor.backends.connectors.file import FILE, FILE_SINK
+from state_processor.backends.connectors.flink import FILE, FILE_SINK, SEQUENCE
 from state_processor.backends.connectors.kafka import DYNAMIC_KAFKA, KAFKA, KAFKA_SINK
-from state_processor.backends.connectors.sequence import SEQUENCE
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.registry import current_registrations, entry_points, install, register
 from state_processor.support.errors import (

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor import arrow
-from state_processor.backends.connectors import file, kafka
+from state_processor.backends.connectors import flink, kafka
 from state_processor.backends.connectors.connector import RAW, RAW_BYTES, ROLE, VERSION, WRITER
 from state_processor.backends.connectors.registry import sinks, sources
 from state_processor.backends.read.option import Kind
@@ -40,8 +40,8 @@ from state_processor.write.savepoint_writer import SavepointWriter
 Row = Mapping[str, Any]
 
 _BYTES: Final = frozenset({RAW_BYTES, VERSION})
-_BYTES_OF_SINK: Final = _BYTES | {file.FILE_STATE, file.FILE_VERSION}
-_PATHS: Final = (file.PATH, file.TEMPORARY)
+_BYTES_OF_SINK: Final = _BYTES | {flink.FILE_STATE, flink.FILE_VERSION}
+_PATHS: Final = (flink.PATH, flink.TEMPORARY)
 
 
 _EARLIEST: Final = -2

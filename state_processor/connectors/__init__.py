@@ -46,7 +46,7 @@ from state_processor.backends.connectors.content_rows import (
     part,
     row_of,
 )
-from state_processor.backends.connectors.file import time_of
+from state_processor.backends.connectors.flink import time_of
 from state_processor.backends.connectors.registry import layouts, register_connectors, sinks, sources
 from state_processor.backends.connectors.source_splits import decoded, fitting, shown_splits
 from state_processor.serializers import DataInput, DataOutput

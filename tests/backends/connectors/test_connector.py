@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_processor.backends.connectors import file as connectors_file
+from state_processor.backends.connectors import flink as connectors_flink
 from state_processor.backends.connectors import kafka as connectors_kafka
 from state_processor.backends.connectors.connector import Connector, EnumeratorState, Versioned
-from state_processor.backends.connectors.file import FILE
+from state_processor.backends.connectors.flink import FILE, SEQUENCE
 from state_processor.backends.connectors.kafka import KAFKA
-from state_processor.backends.connectors.sequence import SEQUENCE
 from state_processor.plugins.hybrid import HYBRID
 from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
 
@@ -271,4 +270,4 @@ def test_no_bytes_break_a_reader(data: bytes, version: int) -> None:
 def test_pending_splits_announced_beyond_the_end_are_refused() -> None:
     header = struct.pack("<IIII", 0xDEADBEEF, 1, 1 << 31, 0)
     with pytest.raises(CorruptSnapshotError, match="announced"):
-        connectors_file.FILE.enumerator.read(Versioned(1, header), "here")
+        connectors_flink.FILE.enumerator.read(Versioned(1, header), "here")

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.backends.connectors.connector import Versioned
-from state_processor.backends.connectors.file import FILE_SINK
+from state_processor.backends.connectors.flink import FILE_SINK
 from state_processor.backends.connectors.kafka import KAFKA as KAFKA_SOURCE
 from state_processor.backends.connectors.kafka import KAFKA_SINK
 from state_processor.backends.connectors.sink_state import (

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from state_processor.backends.connectors.connector import CoordinatorState, SourceState, Versioned
-from state_processor.backends.connectors.file import FILE
+from state_processor.backends.connectors.flink import FILE, SEQUENCE
 from state_processor.backends.connectors.registry import sources
-from state_processor.backends.connectors.sequence import SEQUENCE
 from state_processor.backends.connectors.source_splits import (
     WrittenSource,
     fitting,

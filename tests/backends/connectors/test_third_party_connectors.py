@@ -21,7 +21,7 @@ from state_processor.backends.connectors.connector import (
     Versioned,
     Wrapping,
 )
-from state_processor.backends.connectors.file import FILE_SINK
+from state_processor.backends.connectors.flink import FILE_SINK
 from state_processor.backends.connectors.registry import layouts, sinks, sources
 from state_processor.backends.connectors.sink_state import ListOfBytes, SinkState, read_sink_state
 from state_processor.backends.connectors.source_splits import source_state, written_source

@@ -1,9 +1,12 @@
-"""Sources and sinks of files: regions of files as splits, and buckets with files in progress and files to be committed.
+"""Sources and sinks that come with Flink: ``FileSource``, ``FileSink`` and ``NumberSequenceSource``.
+
+The splits of files are regions; the sink has buckets with files in progress and files to be committed. ``StreamingFileSink``
+before ``FileSink`` has the same state, and ``DataGeneratorSource`` and the sources of collections have the splits of a sequence.
 
 Flink: ``FileSourceSplitSerializer``, ``PendingSplitsCheckpointSerializer``, ``Path.serializeToDataOutputView``;
 ``FileWriterBucketStateSerializer``, ``BucketStateSerializer``, ``FileSinkCommittableSerializer``,
-``OutputStreamBasedPartFileWriter``, ``LocalRecoverableSerializer``, ``HadoopRecoverableSerializer``. The ``StreamingFileSink``
-before ``FileSink`` has the same state.
+``OutputStreamBasedPartFileWriter``, ``LocalRecoverableSerializer``, ``HadoopRecoverableSerializer``;
+``NumberSequenceSource.SplitSerializer``, ``.CheckpointSerializer``.
 """
 
 from __future__ import annotations
@@ -454,5 +457,45 @@ FILE_SINK: Final = SinkConnector(
     about=(
         "A file is a row: ``IN_PROGRESS`` where a writer continues it, ``PENDING`` where it is to be committed, "
         "``CLEAN_UP`` where it is to be removed. Buckets without a file are rows without ``file_status``."
+    ),
+)
+
+
+# NumberSequenceSource
+
+FROM: Final = "from_number"
+TO: Final = "to_number"
+_SMALLEST_RANGE: Final = 18
+
+
+def _read_range(source: DataInput) -> Values:
+    return {SPLIT_ID: source.read_utf(), FROM: source.read_long(), TO: source.read_long()}
+
+
+def _write_range(values: Values, target: DataOutput) -> None:
+    target.write_utf(values[SPLIT_ID])
+    target.write_long(values[FROM])
+    target.write_long(values[TO])
+
+
+def _read_remaining(source: DataInput) -> EnumeratorState:
+    count = source.read_count("splits", _SMALLEST_RANGE)
+    return EnumeratorState(tuple(EnumeratedSplit(_read_range(source), UNASSIGNED) for _ in range(count)))
+
+
+def _write_remaining(state: EnumeratorState, target: DataOutput) -> None:
+    target.write_int(len(state.splits))
+    for split in state.splits:
+        _write_range(split.values, target)
+
+
+SEQUENCE: Final = Connector(
+    name="sequence",
+    fields=(pa.field(FROM, pa.int64()), pa.field(TO, pa.int64())),
+    splits=Formats("splits of a number sequence", {1: (Format(_read_range, _write_range),)}),
+    enumerator=Formats("enumerator of a number sequence", {1: (Format(_read_remaining, _write_remaining),)}),
+    required=(SPLIT_ID, FROM, TO),
+    about=(
+        "``from_number`` is the next number to emit, ``to_number`` the last one; the enumerator keeps splits no reader has yet."
     ),
 )
