@@ -12,8 +12,7 @@ from pyspark.sql.types import DataType, StructType
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.catalog import TABLES
-from state_processor.backends.read.catalog_schemas import SCHEMAS
-from state_processor.backends.read.schema_text import comments_of
+from state_processor.backends.read.schemas import SCHEMAS, comments_of
 from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.data_sources import READING_OPTIONS, format_options

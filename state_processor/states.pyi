@@ -101,7 +101,7 @@ from state_processor.backends.read.raw_state import (
     raw_keyed_state as raw_keyed_state,
     raw_operator_state as raw_operator_state,
 )
-from state_processor.backends.read.schema_text import (
+from state_processor.backends.read.schemas import (
     comments_of as comments_of,
     schema_text as schema_text,
     spark_ddl as spark_ddl,

@@ -18,9 +18,8 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.queries import kind_of_operator, operator_of_query
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
-from state_processor.backends.read.catalog_schemas import HANDLES_SCHEMA, OPERATORS_SCHEMA, STATES_SCHEMA
 from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR
-from state_processor.backends.read.schema_text import schema_text
+from state_processor.backends.read.schemas import HANDLES_SCHEMA, OPERATORS_SCHEMA, STATES_SCHEMA, schema_text
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.stored_operator import (
     StoredOperator,

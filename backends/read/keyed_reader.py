@@ -32,7 +32,7 @@ from state_processor.backends.read.keyed_splits import (
     wanted_keys,
 )
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.schema_text import with_comments
+from state_processor.backends.read.schemas import with_comments
 from state_processor.backends.read.stored_operator import StoredOperator, naming_state
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import (

@@ -20,7 +20,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.keyed_reader import PlannedReader
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.schema_text import with_comments
+from state_processor.backends.read.schemas import with_comments
 from state_processor.backends.read.stored_operator import StoredOperator, naming_state, subtask_label
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import (

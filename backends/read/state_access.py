@@ -27,7 +27,7 @@ from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.option import NAMED, OPERATOR, Kind
 from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR, RawStateReader
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.schema_text import with_note
+from state_processor.backends.read.schemas import with_note
 from state_processor.backends.read.stored_operator import StoredOperator, naming_state
 from state_processor.backends.state.column_types import TypeByPath, evolved
 from state_processor.backends.state.descriptions import (

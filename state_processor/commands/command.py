@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.read.option import Kind
-from state_processor.backends.read.schema_text import spark_ddl
+from state_processor.backends.read.schemas import spark_ddl
 from state_processor.commands.terminal import complain, say, say_json
 from state_processor.display.showing import NAMES, SIZES
 from state_processor.display.text_tables import json_text, render_records, render_vertical, size_text

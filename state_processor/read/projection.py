@@ -20,7 +20,7 @@ from state_processor.backends.formats.field_selection import (
     Selection,
     inside,
 )
-from state_processor.backends.read.schema_text import spark_ddl
+from state_processor.backends.read.schemas import spark_ddl
 from state_processor.serializers import traversal as paths
 from state_processor.support.errors import OptionError, UndecodableValueError
 from state_processor.support.late import pc

@@ -23,7 +23,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.raw_state import RawStateReader
-from state_processor.backends.read.schema_text import with_comments_of
+from state_processor.backends.read.schemas import with_comments_of
 from state_processor.backends.read.state_access import RAW_KINDS, SelectableStateReader, StateReader, StatesToRead
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription

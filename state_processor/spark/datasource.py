@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 from pyspark.sql.types import StructField, StructType
 
-from state_processor.backends.read.catalog_schemas import SCHEMAS
+from state_processor.backends.read.schemas import SCHEMAS
 from state_processor.options.data_sources import METADATA_FORMAT, SAVEPOINT_FORMAT, SourceOptions, is_of_table
 from state_processor.options.keywords import READING, READING_METADATA, WRITING, documents
 from state_processor.options.user_serializers import TaskSerializers

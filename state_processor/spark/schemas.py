@@ -12,7 +12,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from state_processor.backends.formats.row_layout import TIMESTAMP
 from state_processor.backends.formats.row_shapes import FIRES_AT
-from state_processor.backends.read.schema_text import COMMENT, comments_of
+from state_processor.backends.read.schemas import COMMENT, comments_of
 from state_processor.read.rows import METADATA
 from state_processor.spark.versions import UTC
 from state_processor.write.rows.row_protocol import DERIVED_FROM

@@ -16,7 +16,7 @@ import pyarrow as pa
 from state_processor.backends.formats.row_layout import NAMESPACE
 from state_processor.backends.formats.row_shapes import FIRES_AT, LAST_ACCESS, LIST_INDEX, LIST_VALUE
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
-from state_processor.backends.read.schema_text import spark_ddl
+from state_processor.backends.read.schemas import spark_ddl
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, TIMESTAMP, VALUE
 from state_processor.support.errors import InvalidRowError
 from state_processor.support.late import pc

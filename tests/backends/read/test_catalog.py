@@ -20,7 +20,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
     OperatorSubtaskState,
 )
 from state_processor.backends.read import catalog, stored_operator
-from state_processor.backends.read.schema_text import schema_text, spark_ddl
+from state_processor.backends.read.schemas import schema_text, spark_ddl
 from state_processor.backends.state.descriptions import StateDescription, describe_operator_state
 from state_processor.backends.state.state_headers import StateMetaInfo
 from state_processor.serializers.core.basic import NumberSerializer

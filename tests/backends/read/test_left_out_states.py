@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import state_processor as sp
-from state_processor.backends.read.schema_text import comments_of, with_note
+from state_processor.backends.read.schemas import comments_of, with_note
 from state_processor.backends.read.state_access import StatesToRead
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.cli import main

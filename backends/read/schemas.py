@@ -1,7 +1,9 @@
-"""Arrow schemas in the words of Spark SQL (``key string, value struct<amount:bigint>``), and comments of their columns.
+"""Schemas: columns of the tables about a snapshot, comments of columns, and types in the words of Spark SQL.
+
+The tables (:mod:`~state_processor.backends.read.catalog`) are apart from their columns: planning needs the columns alone.
 
 A comment is the metadata ``comment`` of an Arrow field. Spark shows it in ``DESCRIBE`` and in the metadata of a
-``StructField``.
+``StructField``. :func:`schema_text` writes ``key string, value struct<amount:bigint>``.
 """
 
 from __future__ import annotations
@@ -18,6 +20,71 @@ from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.core.temporal import zoned_types
 from state_processor.serializers.decode_options import SPARK_NAMES
 from state_processor.support.doors import spelled
+
+OPERATORS_SCHEMA: Final = pa.schema(
+    [
+        ("checkpoint_id", pa.int64()),
+        ("operator_name", pa.string()),
+        ("operator_uid", pa.string()),
+        ("operator_uid_hash", pa.string()),
+        ("operator_parallelism", pa.int32()),
+        ("operator_max_parallelism", pa.int32()),
+        ("operator_subtask_state_count", pa.int32()),
+        ("operator_coordinator_state_size_in_bytes", pa.int64()),
+        ("operator_total_size_in_bytes", pa.int64()),
+        ("operator_kind", pa.string()),
+        ("reference_checkpoint_id", pa.int64()),
+    ]
+)
+
+STATES_SCHEMA: Final = pa.schema(
+    [
+        ("operator_uid", pa.string()),
+        ("operator_uid_hash", pa.string()),
+        ("state_name", pa.string()),
+        ("state_kind", pa.string()),
+        ("key_type", pa.string()),
+        ("namespace_type", pa.string()),
+        ("value_type", pa.string()),
+        ("map_key_type", pa.string()),
+        ("ttl", pa.bool_()),
+        ("python", pa.bool_()),
+        ("backend", pa.string()),
+        ("size_in_bytes", pa.int64()),
+        ("spark_schema", pa.string()),
+        ("description", pa.string()),
+        ("operator_kind", pa.string()),
+    ]
+)
+
+HANDLES_SCHEMA: Final = pa.schema(
+    [
+        ("operator_name", pa.string()),
+        ("operator_uid", pa.string()),
+        ("operator_uid_hash", pa.string()),
+        ("subtask", pa.int32()),
+        ("slot", pa.string()),
+        ("handle_type", pa.string()),
+        ("part", pa.string()),
+        ("stream_type", pa.string()),
+        ("path", pa.string()),
+        ("inline", pa.bool_()),
+        ("offset", pa.int64()),
+        ("size_in_bytes", pa.int64()),
+        ("key_group_start", pa.int32()),
+        ("key_group_end", pa.int32()),
+        ("state_names", pa.list_(pa.string())),
+        ("local_name", pa.string()),
+        ("checkpoint_id", pa.int64()),
+        ("backend_id", pa.string()),
+        ("handle_id", pa.string()),
+        ("reference_checkpoint_id", pa.int64()),
+    ]
+)
+
+SCHEMAS: Final = {"operators": OPERATORS_SCHEMA, "states": STATES_SCHEMA, "handles": HANDLES_SCHEMA}
+"""Schemas by the name of the table."""
+
 
 COMMENT: Final = b"comment"
 _OTHER_COLUMNS: Final = {NAMESPACE: ("namespace",), WINDOW: ("namespace",), VALUE: ("map_key", "value")}
