@@ -1,6 +1,6 @@
 """The names of :mod:`state_processor.command_line`, and the module of each."""
 
-from state_processor.backends.read.option import (
+from state_processor.backends.read.read_options import (
     DIFFERENCES as DIFFERENCES,
 )
 from state_processor.commands.command import (

@@ -24,9 +24,8 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_reader import KeyedStateReader, PlannedReader, plan_read, read_state, with_text_namespace
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, key_group_chunks, keys_to_read, wanted_keys
 from state_processor.backends.read.operator_state import OperatorStateReader
-from state_processor.backends.read.option import NAMED, OPERATOR, Kind
 from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR, RawStateReader
-from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.read_options import NAMED, OPERATOR, Kind, ReadOptions
 from state_processor.backends.read.schemas import with_note
 from state_processor.backends.read.stored_operator import StoredOperator, naming_state
 from state_processor.backends.state.column_types import TypeByPath, evolved

@@ -20,7 +20,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from state_processor.backends.files.location import Location
-from state_processor.backends.read.option import Kind
+from state_processor.backends.read.read_options import Kind
 from state_processor.backends.read.schemas import spark_ddl
 from state_processor.commands.terminal import complain, say, say_json
 from state_processor.display.showing import NAMES, SIZES

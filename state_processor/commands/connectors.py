@@ -13,7 +13,7 @@ from state_processor import arrow
 from state_processor.backends.connectors import flink, kafka
 from state_processor.backends.connectors.connector import RAW, RAW_BYTES, ROLE, VERSION, WRITER
 from state_processor.backends.connectors.registry import sinks, sources
-from state_processor.backends.read.option import Kind
+from state_processor.backends.read.read_options import Kind
 from state_processor.commands.command import (
     PRINTING,
     SNAPSHOT,

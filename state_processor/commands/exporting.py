@@ -7,7 +7,7 @@ import sys
 from itertools import chain
 from typing import Final
 
-from state_processor.backends.read.option import ROWS
+from state_processor.backends.read.read_options import ROWS
 from state_processor.commands.command import (
     SNAPSHOT,
     UID,

@@ -9,7 +9,7 @@ from typing import Any, Final
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.discovery import DEPTH, Discovery
 from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
-from state_processor.backends.read.option import Kind
+from state_processor.backends.read.read_options import Kind
 from state_processor.commands.command import (
     DIRECTORY,
     PRINTING,

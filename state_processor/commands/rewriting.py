@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from state_processor.backends.files.location import Location
-from state_processor.backends.read.option import Kind
+from state_processor.backends.read.read_options import Kind
 from state_processor.commands.command import (
     UID,
     UID_HELP,

@@ -13,7 +13,7 @@ import pyarrow as pa
 from state_processor import arrow
 from state_processor.backends.metadata.snapshot import Snapshot, uids_hint
 from state_processor.backends.read import catalog
-from state_processor.backends.read.option import ROWS, Kind
+from state_processor.backends.read.read_options import ROWS, Kind
 from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.backends.read.stored_operator import StoredOperator, find_operator
 from state_processor.commands.command import (

@@ -1,11 +1,9 @@
 """The names of :mod:`state_processor.options`, and the module of each."""
 
-from state_processor.backends.read.option import (
-    Kind as Kind,
-    option_values as option_values,
-)
 from state_processor.backends.read.read_options import (
+    Kind as Kind,
     ReadOptions as ReadOptions,
+    option_values as option_values,
 )
 from state_processor.backends.write.keyed_formats import (
     BackendName as BackendName,
@@ -41,8 +39,8 @@ from state_processor.options.keywords import (
     takes_options as takes_options,
 )
 from state_processor.options.option import (
-    WHOLE_NUMBER as WHOLE_NUMBER,
     Option as Option,
+    WHOLE_NUMBER as WHOLE_NUMBER,
     check_given as check_given,
     values_of as values_of,
 )

@@ -8,7 +8,7 @@ from logging import getLogger
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from state_processor.backends.read.option import DIFFERENCES, OPENED, ROWS, VALUES, Kind, option
+from state_processor.backends.read.read_options import DIFFERENCES, OPENED, ROWS, VALUES, Kind, option
 from state_processor.options.groups import SnapshotOptions
 from state_processor.options.option import checked, options_of
 from state_processor.options.user_serializers import ALLOWED_CONF, import_serializers

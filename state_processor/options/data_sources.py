@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final, Literal
 
-from state_processor.backends.read.option import NAMED, ROWS, Kind, option
-from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.read_options import NAMED, ROWS, Kind, ReadOptions, option
 from state_processor.backends.state.python_states import PythonType
 from state_processor.display.text_tables import printable
 from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess

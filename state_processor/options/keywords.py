@@ -1,7 +1,7 @@
 """The table of options, collected from their declarations, and options as keyword arguments of functions.
 
-A class declares an option as a field made by :func:`~state_processor.backends.read.option.option`: ``ReadOptions`` for reading
-state, ``SnapshotAccess`` for opening a snapshot, ``SourceOptions`` and ``SinkOptions`` for the data sources. Signatures,
+A class declares an option as a field made by :func:`~state_processor.backends.read.read_options.option`: ``ReadOptions`` for
+reading state, ``SnapshotAccess`` for opening a snapshot, ``SourceOptions`` and ``SinkOptions`` for the data sources. Signatures,
 docstrings, data sources, the command line and ``docs/options.md`` follow the table.
 
 A function takes options as ``**options: Unpack[SomeOptions]`` with one of the ``TypedDict`` of
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from typing import Any, Final, TypeVar
 
-from state_processor.backends.read.option import NAMED, Kind
+from state_processor.backends.read.read_options import NAMED, Kind
 from state_processor.options import groups
 from state_processor.options.access import SNAPSHOT_OPTIONS
 from state_processor.options.data_sources import (

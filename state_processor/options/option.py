@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import numpy as np
 import pyarrow as pa
 
-from state_processor.backends.read.option import Declaration, Kind, declarations
+from state_processor.backends.read.read_options import Declaration, Kind, declarations
 from state_processor.backends.state.python_states import PythonType, Unpickled
 from state_processor.options.user_serializers import is_module_name
 from state_processor.options.user_tables import as_key_table, rows_of

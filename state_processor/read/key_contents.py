@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.key_rows import KeyReader
-from state_processor.backends.read.option import Kind
-from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.read_options import Kind, ReadOptions
 from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import stored_name

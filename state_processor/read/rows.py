@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from state_processor.backends.formats.row_layout import KEY, NAMESPACE, VALUE
 from state_processor.backends.formats.row_shapes import WINDOW
-from state_processor.backends.read.option import Kind
+from state_processor.backends.read.read_options import Kind
 from state_processor.backends.read.schemas import comments_of
 from state_processor.backends.read.state_access import StatesToRead
 from state_processor.backends.read.stored_operator import StoredOperator

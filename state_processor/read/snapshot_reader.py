@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar,
 
 import pyarrow as pa
 
-from state_processor.backends.read.option import Kind
 from state_processor.backends.read.raw_state import RAW_KEYED
+from state_processor.backends.read.read_options import Kind
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND
 from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_LIST, UNION_LIST
 from state_processor.options.access import SnapshotAccess

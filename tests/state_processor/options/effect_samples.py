@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 import state_processor as sp
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, read_metadata, write_metadata
-from state_processor.backends.read.option import Kind
+from state_processor.backends.read.read_options import Kind
 from state_processor.backends.state.descriptions import OperatorDescription
 from state_processor.backends.write.assembly import commit_savepoint
 from state_processor.backends.write.staging import Staging

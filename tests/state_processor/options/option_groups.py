@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from state_processor.backends.read import read_options
-from state_processor.backends.read.option import Kind
+from state_processor.backends.read.read_options import Kind
 from state_processor.options.access import SNAPSHOT_OPTIONS
 from state_processor.options.data_sources import READ_OPTIONS
 from state_processor.options.keywords import INFER_KRYO, SCRATCH

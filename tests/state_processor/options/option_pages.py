@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from state_processor.backends.read.option import Kind
+from state_processor.backends.read.read_options import Kind
 from state_processor.options.access import SNAPSHOT_OPTIONS
 from state_processor.options.data_sources import READ_OPTIONS, STREAM_OPTIONS
 from state_processor.options.keywords import (

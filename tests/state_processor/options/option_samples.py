@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from state_processor.backends.read.option import Kind
+from state_processor.backends.read.read_options import Kind
 from state_processor.types.flink_types import Types
 from state_processor.types.state_specs import ListState, MapState, ValueState
 

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import state_processor as sp
-from state_processor.backends.read.option import ROWS, Kind
+from state_processor.backends.read.read_options import ROWS, Kind
 from state_processor.options.keywords import EFFECTIVE_OPTIONS, PUSHDOWN, SNAPSHOT_OPTIONS
 from state_processor.options.option import Option
 from state_processor.serializers.registry import Registrations, register, registrations

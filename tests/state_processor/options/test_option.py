@@ -10,7 +10,7 @@ import pytest
 import state_processor as sp
 from state_processor import cli
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.option import ROWS, Kind
+from state_processor.backends.read.read_options import ROWS, Kind
 from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
 from state_processor.options.data_sources import READ_OPTIONS, READING_OPTIONS, format_options
 from state_processor.options.groups import (

@@ -13,8 +13,7 @@ import state_processor as sp
 from state_processor import arrow, list_snapshots, sync
 from state_processor.applications.changes.changes_source import FlinkSavepointChangesDataSource
 from state_processor.applications.changes.spark_difference import diff
-from state_processor.backends.read.option import of_options
-from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.read_options import ReadOptions, of_options
 from state_processor.cli import command_parser
 from state_processor.options.access import SNAPSHOT_OPTIONS, SnapshotAccess
 from state_processor.options.data_sources import READ_OPTIONS

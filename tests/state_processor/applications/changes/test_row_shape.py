@@ -11,8 +11,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.applications.changes.row_shape import NOT_OF_ROWS, difference, row_shape, shape_of_text, shape_text
-from state_processor.backends.read.option import declarations
-from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.read_options import ReadOptions, declarations
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers import register_kryo_class, registrations
 
