@@ -82,7 +82,7 @@ class Kernel:
     def dispatcher(self) -> Any:
         """Numba's form of the function."""
         if self.made is None:
-            from state_processor.serializers.kernel.compiling.dispatchers import dispatcher_of
+            from state_processor.serializers.kernel.compiling.pipeline import dispatcher_of
 
             return dispatcher_of(self)
         return self.made
@@ -117,7 +117,7 @@ class Intrinsic:
 
     @cached_property
     def _known(self) -> tuple[Any, Any]:
-        from state_processor.serializers.kernel.compiling.dispatchers import type_of_intrinsic
+        from state_processor.serializers.kernel.compiling.pipeline import type_of_intrinsic
 
         return type_of_intrinsic(self._definition)
 
@@ -176,14 +176,14 @@ class DeclaredKernel:
         _ = self.address
 
     def _object_code(self, symbol: str) -> bytes:
-        from state_processor.serializers.kernel.compiling.dispatchers import object_code
+        from state_processor.serializers.kernel.compiling.pipeline import object_code
 
         types = [argument.numba_type() for argument in self._arguments]
         return object_code(self._function, types, symbol, from_python=self._from_python)
 
 
 def _provide_memory() -> None:
-    from state_processor.serializers.kernel.compiling.dispatchers import provide_memory
+    from state_processor.serializers.kernel.compiling.pipeline import provide_memory
 
     provide_memory()
 

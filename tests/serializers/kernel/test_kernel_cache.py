@@ -437,7 +437,7 @@ def test_a_thread_that_calls_a_kernel_while_it_is_stored_gets_its_result(tmp_pat
 FORK = """
 import os, threading, time
 from numba.core.compiler_lock import global_compiler_lock
-import state_processor.serializers.kernel.compiling.dispatchers
+import state_processor.serializers.kernel.compiling.pipeline
 
 held = threading.Event()
 
