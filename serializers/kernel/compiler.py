@@ -16,14 +16,17 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, Final
 
-from state_processor.serializers.kernel.compiling.cache import (
+from state_processor.serializers.kernel.compiling.machine_code import (
     FOLDER_SETTING,
+    Calls,
+    MachineCode,
     cache_folders,
     content_stamp,
+    has_files_of,
+    lock,
     module_stamp,
     writable_folder,
 )
-from state_processor.serializers.kernel.compiling.machine_code import Calls, MachineCode, has_files_of, lock
 from state_processor.serializers.kernel.interpreter import in_python, interpret, interpreter
 from state_processor.serializers.kernel.signatures import ArgumentType
 from state_processor.support.locks import cached_property

@@ -13,7 +13,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from state_processor.serializers.kernel.compiling.cache import (
+from state_processor.serializers.kernel.compiling.machine_code import (
     cache_folders,
     content_stamp,
     doubt_of,
