@@ -1,7 +1,7 @@
 """Unaligned loads and stores that the kernels are made of.
 
 Numba can index arrays of one element type only; the kernels read big-endian numbers of any width at any offset and
-write little-endian ones into regions of one arena. Each function here becomes a single machine load, store or prefetch.
+write little-endian ones into regions of one arena. Each intrinsic here becomes a single machine load, store or prefetch.
 None of them checks bounds: the kernels do that once per field, before the access.
 """
 
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from state_processor.serializers.kernel.compiler import Intrinsic
+import numpy as np
+
+from state_processor.serializers.kernel.compiler import Intrinsic, kernel
 from state_processor.serializers.kernel.interpreter import loader, storer
 
 MIN_I32: Final = -(2**31)
@@ -100,3 +102,13 @@ store_be_i32 = _storer(32, big_endian=True)
 store_be_i64 = _storer(64, big_endian=True)
 prefetch: Any = Intrinsic(_prefetch, lambda array, element: None)
 """Asks for the memory of an element of an array, counted over its dimensions, so that a later access need not wait for it."""
+
+
+@kernel
+def pointed(buf, slot, begin, end):  # type: ignore[no-untyped-def]
+    """Return the position and the size of the value that a slot points to; size -1 if it is not inside of the region."""
+    size = load_i32(buf, slot)
+    offset = load_i32(buf, slot + 4)
+    if size < 0 or offset < 0 or offset + size > end - begin:
+        return begin, np.int64(-1)
+    return begin + offset, size

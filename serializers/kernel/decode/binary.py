@@ -23,13 +23,13 @@ from state_processor.serializers.kernel.decode.slots import (
 )
 from state_processor.serializers.kernel.decode.strings import put_text
 from state_processor.serializers.kernel.decode.tables import load_tables
-from state_processor.serializers.kernel.decode.values import pointed
 from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import (
     load_be_i32,
     load_i16,
     load_i32,
     load_i64,
+    pointed,
     store_i16,
     store_i32,
     store_i64,

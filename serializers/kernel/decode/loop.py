@@ -13,7 +13,7 @@ import numpy as np
 
 from state_processor.serializers.io import MOST_EMPTY
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import OnDemand, entry_point
+from state_processor.serializers.kernel.compiler import OnDemand, entry_point, kernel
 from state_processor.serializers.kernel.decode.binary import binary
 from state_processor.serializers.kernel.decode.misc import masked, misc
 from state_processor.serializers.kernel.decode.numbers import decimal, number
@@ -45,13 +45,13 @@ from state_processor.serializers.kernel.decode.tables import (
     store_tables,
 )
 from state_processor.serializers.kernel.decode.times import epoch, java_local_time, sql_time, sql_time_text, temporal
-from state_processor.serializers.kernel.decode.values import pojo_target
 from state_processor.serializers.kernel.interpreter import interpreter
 from state_processor.serializers.kernel.memory import (
     MIN_I64,
     load_be_i16,
     load_be_i32,
     load_be_i64,
+    load_be_u16,
     store_i32,
     store_i64,
 )
@@ -108,6 +108,35 @@ FAMILIES: Final[dict[int, OnDemand]] = {
     MASKS: masked,
 }
 """The instructions that are not part of the loop."""
+
+
+@kernel
+def _pojo_target(buf, pos, end, flags, aux, first, rows, consts):  # type: ignore[no-untyped-def]
+    """Return the start of a subclass's program and the position of the flags after its tag; -1 for a class not described."""
+    if flags == 8:
+        if pos >= end:
+            return -1, pos
+        tag = np.int64(buf[pos])
+        for r in range(first, first + rows):
+            if aux[r, 0] == 8 and aux[r, 1] == tag:
+                return aux[r, 3], pos + 1
+        return -1, pos
+    if pos + 2 > end:
+        return -1, pos
+    size = load_be_u16(buf, pos)
+    if pos + 2 + size > end:
+        return -1, pos
+    for r in range(first, first + rows):
+        if aux[r, 0] != 4 or aux[r, 2] != size:
+            continue
+        same = True
+        for i in range(size):
+            if buf[pos + 2 + i] != consts[aux[r, 1] + i]:
+                same = False
+                break
+        if same:
+            return aux[r, 3], pos + 2 + size
+    return -1, pos
 
 
 @entry_point(
@@ -246,7 +275,7 @@ def run(  # type: ignore[no-untyped-def]
                 pc = prog[pc, D]
                 continue
             if flags == 4 or flags == 8:
-                target, pos = pojo_target(buf, pos, end, flags, aux, prog[pc, A], prog[pc, F], consts)
+                target, pos = _pojo_target(buf, pos, end, flags, aux, prog[pc, A], prog[pc, F], consts)
                 if target < 0:
                     status = outcomes.BAD_TAG
                     break

@@ -26,9 +26,8 @@ from state_processor.serializers.kernel.decode.text import (
     put_point,
     put_unspelled,
 )
-from state_processor.serializers.kernel.decode.values import pointed
 from state_processor.serializers.kernel.families import family
-from state_processor.serializers.kernel.memory import load_be_i32, load_be_i64, load_i64, store_i64
+from state_processor.serializers.kernel.memory import load_be_i32, load_be_i64, load_i64, pointed, store_i64
 from state_processor.serializers.kernel.opcodes import CODE, COL, A, B, C, D, E, F, Op
 
 

@@ -21,10 +21,24 @@ from state_processor.serializers.kernel.decode.slots import (
 )
 from state_processor.serializers.kernel.decode.tables import load_tables
 from state_processor.serializers.kernel.decode.text import put_code_point, put_units
-from state_processor.serializers.kernel.decode.values import varint
 from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import NOT_ASCII, load_be_i32, load_be_u16, load_i64, store_i32, store_i64
 from state_processor.serializers.kernel.opcodes import AVRO, CODE, COL, FAMILY, A, B, D, Op
+
+
+@kernel
+def varint(buf, pos, end):  # type: ignore[no-untyped-def]
+    """Return an unsigned LEB128 of at most five bytes and the position after it, or position -1 if it is damaged."""
+    value = np.int64(0)
+    shift = 0
+    while pos < end and shift <= 28:
+        byte = np.int64(buf[pos])
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, pos
+        shift += 7
+    return value, -1
 
 
 @kernel
