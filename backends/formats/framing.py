@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from state_processor.serializers.kernel.decode.tables import FOUND, fill_table, load_feed
+from state_processor.serializers.kernel.decode.arena import FOUND, fill_table, load_feed
 from state_processor.serializers.kernel.families import addresses_of, family
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16
 from state_processor.support.recycled_memory import numbers_apart

@@ -13,16 +13,16 @@ import numpy as np
 
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import kernel
-from state_processor.serializers.kernel.decode.slots import (
+from state_processor.serializers.kernel.decode.arena import (
     CAPACITY,
     COUNT,
     DATA,
     fill_nulls,
+    load_tables,
     put_bytes,
     put_offset,
 )
 from state_processor.serializers.kernel.decode.strings import put_text
-from state_processor.serializers.kernel.decode.tables import load_tables
 from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import (
     load_be_i32,

@@ -16,9 +16,8 @@ from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import OnDemand, TwoForms
 from state_processor.serializers.kernel.decode import loop as k
-from state_processor.serializers.kernel.decode.arena import Arena, estimate_bytes
+from state_processor.serializers.kernel.decode.arena import COUNT, VAR_SIZE, Arena, estimate_bytes
 from state_processor.serializers.kernel.decode.program import CONTEXT, DecodeProgram
-from state_processor.serializers.kernel.decode.slots import COUNT, VAR_SIZE
 from state_processor.serializers.kernel.families import addresses
 from state_processor.support.doors import reading_as_bytes, registering, spelled
 from state_processor.support.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError

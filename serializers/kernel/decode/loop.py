@@ -14,36 +14,34 @@ import numpy as np
 from state_processor.serializers.io import MOST_EMPTY
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import OnDemand, entry_point, kernel
-from state_processor.serializers.kernel.decode.binary import binary
-from state_processor.serializers.kernel.decode.misc import masked, misc
-from state_processor.serializers.kernel.decode.numbers import decimal, number
-from state_processor.serializers.kernel.decode.slots import (
-    CAPACITY,
-    COUNT,
-    DATA,
-    fill_nulls,
-    put_bytes,
-    put_fixed,
-    put_offset,
-)
-from state_processor.serializers.kernel.decode.strings import avro, put_short_ascii, string
-from state_processor.serializers.kernel.decode.tables import (
+from state_processor.serializers.kernel.decode.arena import (
     ARENA,
     AUX,
     BLOCKS,
     BYTES,
+    CAPACITY,
     COLUMNS,
+    COUNT,
+    DATA,
     ENTRIES,
     FOUND,
     NUMBERS,
     PROGRAM,
     REGISTERS,
     WALK,
+    fill_nulls,
     next_entries,
+    put_bytes,
+    put_fixed,
+    put_offset,
     run_family,
     store_feed,
     store_tables,
 )
+from state_processor.serializers.kernel.decode.binary import binary
+from state_processor.serializers.kernel.decode.misc import masked, misc
+from state_processor.serializers.kernel.decode.numbers import decimal, number
+from state_processor.serializers.kernel.decode.strings import avro, put_short_ascii, string
 from state_processor.serializers.kernel.decode.times import epoch, java_local_time, sql_time, sql_time_text, temporal
 from state_processor.serializers.kernel.interpreter import interpreter
 from state_processor.serializers.kernel.memory import (

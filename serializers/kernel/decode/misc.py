@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.decode.slots import COUNT, fill_nulls, put_bytes, put_offset
-from state_processor.serializers.kernel.decode.tables import load_tables
+from state_processor.serializers.kernel.decode.arena import COUNT, fill_nulls, load_tables, put_bytes, put_offset
 from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import load_be_i32
 from state_processor.serializers.kernel.opcodes import CODE, COL, FAMILY, MISC, A, B, C, D, Op

@@ -6,7 +6,7 @@ import numpy as np
 
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import inlined_kernel, kernel
-from state_processor.serializers.kernel.decode.slots import (
+from state_processor.serializers.kernel.decode.arena import (
     CAPACITY,
     COUNT,
     DATA,
@@ -14,10 +14,10 @@ from state_processor.serializers.kernel.decode.slots import (
     VAR,
     VAR_SIZE,
     end_text,
+    load_tables,
     put_null,
     room,
 )
-from state_processor.serializers.kernel.decode.tables import load_tables
 from state_processor.serializers.kernel.decode.text import (
     LARGE_NUMBER,
     decimal_text_size,

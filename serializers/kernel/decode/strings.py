@@ -6,7 +6,7 @@ import numpy as np
 
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import inlined_kernel, kernel
-from state_processor.serializers.kernel.decode.slots import (
+from state_processor.serializers.kernel.decode.arena import (
     CAPACITY,
     COUNT,
     DATA,
@@ -14,12 +14,12 @@ from state_processor.serializers.kernel.decode.slots import (
     VAR_CAPACITY,
     VAR_SIZE,
     end_text,
+    load_tables,
     put_bytes,
     put_null,
     put_offset,
     room,
 )
-from state_processor.serializers.kernel.decode.tables import load_tables
 from state_processor.serializers.kernel.decode.text import put_code_point, put_units
 from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import NOT_ASCII, load_be_i32, load_be_u16, load_i64, store_i32, store_i64

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from state_processor.serializers.kernel.calendar import DAY, civil_from_days
+from state_processor.serializers.kernel.decode.arena import UNSPELLED_MARK
 from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
 from state_processor.serializers.kernel.memory import NOT_ASCII, load_i64, store_i64
 
@@ -19,7 +20,6 @@ INSTANT_SIZE: Final = 40
 TIME_SIZE: Final = 20
 LARGE_NUMBER: Final = 1024
 """Bytes of a number beyond which its digits are left to Python."""
-UNSPELLED_MARK: Final = 0xFF
 
 
 @kernel

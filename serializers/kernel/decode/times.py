@@ -24,8 +24,7 @@ from state_processor.serializers.kernel.calendar import (
     zone_offset,
 )
 from state_processor.serializers.kernel.compiler import inlined_kernel, kernel
-from state_processor.serializers.kernel.decode.slots import VAR, VAR_SIZE, end_text, put_fixed, put_null, room
-from state_processor.serializers.kernel.decode.tables import load_tables
+from state_processor.serializers.kernel.decode.arena import VAR, VAR_SIZE, end_text, load_tables, put_fixed, put_null, room
 from state_processor.serializers.kernel.decode.text import INSTANT_SIZE, TIME_SIZE, put_date, put_moment, put_time
 from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import MIN_I32, MIN_I64, load_be_i32, load_be_i64, load_i32, load_i64

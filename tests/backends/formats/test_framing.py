@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from state_processor.backends.formats import framing
-from state_processor.serializers.kernel.decode.tables import FOUND, fill_table
+from state_processor.serializers.kernel.decode.arena import FOUND, fill_table
 from tests.backends.state_files import END_OF_KEY_GROUP
 
 
