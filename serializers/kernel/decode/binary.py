@@ -22,7 +22,7 @@ from state_processor.serializers.kernel.decode.arena import (
     put_bytes,
     put_offset,
 )
-from state_processor.serializers.kernel.decode.strings import put_text
+from state_processor.serializers.kernel.decode.text import put_text
 from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import (
     load_be_i32,

@@ -41,7 +41,7 @@ from state_processor.serializers.kernel.decode.arena import (
 from state_processor.serializers.kernel.decode.binary import binary
 from state_processor.serializers.kernel.decode.misc import masked, misc
 from state_processor.serializers.kernel.decode.numbers import decimal, number
-from state_processor.serializers.kernel.decode.strings import avro, put_short_ascii, string
+from state_processor.serializers.kernel.decode.text import avro, put_short_ascii, string
 from state_processor.serializers.kernel.decode.times import epoch, java_local_time, sql_time, sql_time_text, temporal
 from state_processor.serializers.kernel.interpreter import interpreter
 from state_processor.serializers.kernel.memory import (
