@@ -13,8 +13,17 @@ import numpy as np
 
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import kernel
-from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL, copy, is_null, point, row_kind, text_at, zeros
-from state_processor.serializers.kernel.encode.tables import load_tables
+from state_processor.serializers.kernel.encode.input_arena import (
+    DATA,
+    LEVEL,
+    copy,
+    is_null,
+    load_tables,
+    point,
+    row_kind,
+    text_at,
+    zeros,
+)
 from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import (
     load_i16,

@@ -1,18 +1,42 @@
-"""Arrow columns as the encode kernel sees them: copied into one arena, so that all offsets refer to the same array."""
+"""Arrow columns as the encode kernel sees them: copied into one arena, so that all offsets refer to the same array.
+
+The loop hands over its tables to families of instructions. Long texts of digits are converted to two's complement before, which
+takes Python less than quadratic time.
+"""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from state_processor.serializers.big_numbers import to_java_bytes, to_unscaled_and_scale
 from state_processor.serializers.kernel.columns import Column, ColumnTree
 from state_processor.serializers.kernel.compiler import kernel
-from state_processor.serializers.kernel.encode.long_numbers import without_long_numbers
+from state_processor.serializers.kernel.families import caller, tables_in_memory
 from state_processor.serializers.kernel.memory import load_i32, store_i32, store_i64
+from state_processor.serializers.kernel.signatures import int64, read, uint8, written
+from state_processor.serializers.text_grammar import to_number, to_whole_number
+
+PROGRAM: Final = read(int64, 2)
+BYTES: Final = read(uint8)
+COLUMNS: Final = read(int64, 2)
+REGISTERS: Final = written(int64)
+OUTPUT: Final = written(uint8)
+
+LARGEST_FIXED: Final = 16
+"""Bytes that the loop finds room for before each instruction, so that instructions of a fixed size need no check."""
+
+store_tables, load_tables = tables_in_memory(PROGRAM, BYTES, BYTES, COLUMNS, REGISTERS, REGISTERS, REGISTERS, OUTPUT)
+"""prog, consts, arena, cols, idx, stop, regs, out"""
+
+run_family: Final = caller(3)
+"""Returns the index of the next instruction, the position after it, and the status. The end is that of the output."""
 
 # Fields of a row of the column table
 LEVEL: Final = 0  # register that holds the current slot
@@ -25,6 +49,7 @@ _ALIGNMENT: Final = 8
 _PADDING: Final = 16  # the kernel loads eight bytes at a time
 
 Bytes = npt.NDArray[np.uint8]
+Offsets = npt.NDArray[np.int32]
 
 
 def level_of(column: Column) -> int:
@@ -102,7 +127,7 @@ def _validity(array: pa.Array) -> Bytes | None:
     return bits[array.offset : array.offset + len(array)]
 
 
-def _offsets(array: pa.Array) -> npt.NDArray[np.int32]:
+def _offsets(array: pa.Array) -> Offsets:
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
         return np.zeros(len(array) + 1, dtype=np.int32)
@@ -115,6 +140,38 @@ def _fixed(array: pa.Array) -> Bytes:
         return np.unpackbits(data, bitorder="little")[array.offset : array.offset + len(array)]
     width = array.type.bit_width // 8
     return data[array.offset * width : (array.offset + len(array)) * width]
+
+
+LONG_TEXT: Final = 2048
+"""Most bytes of a text whose digits the kernel multiplies itself, which takes quadratic time."""
+LONG_MARK: Final = 0xFF
+"""First byte of a number that is not text. No text in UTF-8 starts with it; the scale in eight bytes and the number follow."""
+
+_SCALE: Final = struct.Struct("<q")
+
+
+def without_long_numbers(offsets: Offsets, text: Bytes, *, whole: bool) -> tuple[Offsets, Bytes]:
+    """Return the offsets and bytes of a column of digits with its long numbers in the form that :data:`LONG_MARK` begins.
+
+    A text that is not a number, or too large for the type, does not change; the kernel refuses it.
+
+    ``offsets`` and ``text``: where the texts begin and end, and their bytes.
+    """
+    if not (np.diff(offsets) > LONG_TEXT).any():
+        return offsets, text
+    pieces = [text[begin:end].tobytes() for begin, end in pairwise(offsets)]
+    pieces = [_converted(piece, whole) if len(piece) > LONG_TEXT else piece for piece in pieces]
+    sizes = np.cumsum([0, *map(len, pieces)], dtype=np.int32)
+    return sizes, np.frombuffer(b"".join(pieces), dtype=np.uint8)
+
+
+def _converted(text: bytes, whole: bool) -> bytes:
+    try:
+        digits = text.decode("ascii")
+        unscaled, scale = (to_whole_number(digits), 0) if whole else to_unscaled_and_scale(to_number(digits))
+    except ValueError:
+        return text
+    return bytes([LONG_MARK]) + _SCALE.pack(scale) + to_java_bytes(unscaled)
 
 
 _KINDS: Final = 4

@@ -13,18 +13,23 @@ import numpy as np
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import OnDemand, entry_point, kernel
 from state_processor.serializers.kernel.encode.binary import binary
-from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL, copy, is_null, row_kind, text_at
-from state_processor.serializers.kernel.encode.numbers import put_decimal, put_number
-from state_processor.serializers.kernel.encode.tables import (
+from state_processor.serializers.kernel.encode.input_arena import (
     BYTES,
     COLUMNS,
+    DATA,
     LARGEST_FIXED,
+    LEVEL,
     OUTPUT,
     PROGRAM,
     REGISTERS,
+    copy,
+    is_null,
+    row_kind,
     run_family,
     store_tables,
+    text_at,
 )
+from state_processor.serializers.kernel.encode.numbers import put_decimal, put_number
 from state_processor.serializers.kernel.encode.text import code_point, put_string, put_varint, utf8_size
 from state_processor.serializers.kernel.encode.times import put_epoch, put_java_local_time, put_sql_time, put_temporal
 from state_processor.serializers.kernel.memory import (

@@ -8,9 +8,17 @@ import numpy as np
 
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import inlined_kernel, kernel
-from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL, copy, is_null, point, text_at, zeros
-from state_processor.serializers.kernel.encode.long_numbers import LONG_MARK
-from state_processor.serializers.kernel.encode.tables import load_tables
+from state_processor.serializers.kernel.encode.input_arena import (
+    DATA,
+    LEVEL,
+    LONG_MARK,
+    copy,
+    is_null,
+    load_tables,
+    point,
+    text_at,
+    zeros,
+)
 from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import MAX_I32, MIN_I32, load_i64, store_be_i32, store_be_i64, store_i64
 from state_processor.serializers.kernel.opcodes import CODE, COL, IN_LONG, SIZED, A, B, C, D, E, F, Op

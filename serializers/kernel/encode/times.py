@@ -24,8 +24,7 @@ from state_processor.serializers.kernel.calendar import (
     zone_offset,
 )
 from state_processor.serializers.kernel.compiler import inlined_kernel, kernel
-from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL, copy, is_null, point, text_at
-from state_processor.serializers.kernel.encode.tables import load_tables
+from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL, copy, is_null, load_tables, point, text_at
 from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import (
     MAX_I32,

@@ -13,7 +13,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import BigDecimalSerializer, BigIntegerSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.serializers.kernel.encode.long_numbers import LONG_TEXT, without_long_numbers
+from state_processor.serializers.kernel.encode.input_arena import LONG_TEXT, without_long_numbers
 from state_processor.serializers.text_grammar import MOST_ZEROS
 from state_processor.support.errors import InvalidRowError
 from state_processor.types.flink_types import Types
