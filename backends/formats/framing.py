@@ -11,8 +11,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from state_processor.serializers.kernel.compiler import Addresses
 from state_processor.serializers.kernel.decode.arena import FOUND, fill_table, load_feed
-from state_processor.serializers.kernel.families import addresses_of, family
+from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16
 from state_processor.support.recycled_memory import numbers_apart
 
@@ -169,7 +170,7 @@ def index_canonical(tables, _one, _two, _three):  # type: ignore[no-untyped-def]
     return (count,)
 
 
-_INDEX: Final = addresses_of([index_canonical])
+_INDEX: Final = Addresses([index_canonical])
 
 
 class Window:

@@ -12,9 +12,12 @@ needs no counts; only a function that makes arrays does. It must not return an a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from state_processor.serializers.kernel.compiling.machine_code import (
     FOLDER_SETTING,
@@ -33,11 +36,11 @@ from state_processor.support.locks import cached_property
 
 __all__ = [
     "FOLDER_SETTING",
+    "Addresses",
     "DeclaredKernel",
     "EntryPoint",
     "Intrinsic",
     "OnDemand",
-    "TwoForms",
     "allocating_kernel",
     "cache_folders",
     "entry_point",
@@ -174,6 +177,11 @@ class DeclaredKernel:
                 vars(self)["address"] = loaded
             return loaded  # type: ignore[no-any-return]
 
+    @cached_property
+    def is_stored(self) -> bool:
+        """Whether the machine code was stored when a call first asked."""
+        return has_files_of(self._function.py_func) and self._code.is_stored()
+
     def compile(self) -> None:
         """Compile the function, unless this process or the cache has its code."""
         _ = self.address
@@ -191,24 +199,6 @@ def _provide_memory() -> None:
     provide_memory()
 
 
-class TwoForms:
-    """An argument that has one form for compiled and another for interpreted kernels.
-
-    ``compiled`` and ``interpreted``: return the forms. The first is called once.
-    """
-
-    def __init__(self, compiled: Callable[[], Any], interpreted: Callable[[], Any]) -> None:
-        self._compiled = compiled
-        self._made: Any = None
-        self.interpreted = interpreted
-
-    def compiled(self) -> Any:
-        """Return the argument of compiled kernels."""
-        if self._made is None:
-            self._made = self._compiled()
-        return self._made
-
-
 class EntryPoint(DeclaredKernel):
     """A kernel that Python calls; arrays that are only read may be writable, other differences are a ``TypeError``."""
 
@@ -217,28 +207,26 @@ class EntryPoint(DeclaredKernel):
     @cached_property
     def _compiled(self) -> Calls:
         """The compiled function."""
-        if interpreter.left > 0 and not self._is_stored:
+        if interpreter.left > 0 and not self.is_stored:
             interpreter.stop()
         return Calls(self.address, self._arguments)
 
-    @cached_property
-    def _is_stored(self) -> bool:
-        """Whether the machine code was stored when a call first asked."""
-        return has_files_of(self._function.py_func) and self._code.is_stored()
-
     def _runs_stored(self, arguments: tuple[Any, ...]) -> bool:
-        """Return whether a call runs machine code that is loaded, or that is stored if the call has much work."""
-        if "_compiled" in vars(self):
-            return interpreter.loads
-        return interpreter.loads_for(self._arguments, arguments) and self._is_stored
+        """Return whether a call runs machine code that is loaded, or that is stored if the call has much work.
+
+        Otherwise a function that the kernel calls by its address would be compiled for a call that Python runs in less time.
+        """
+        is_loaded = "_compiled" in vars(self)
+        loads = interpreter.loads if is_loaded else interpreter.loads_for(self._arguments, arguments)
+        return loads and (is_loaded or self.is_stored) and all(a.are_stored for a in arguments if isinstance(a, Addresses))
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the function: interpreted as long as a process has little work for kernels, then compiled."""
         if interpreter.takes(self._arguments, arguments) and not self._runs_stored(arguments):
-            converted = [a.interpreted() if isinstance(a, TwoForms) else a for a in arguments]
+            converted = [a.interpreted if isinstance(a, Addresses) else a for a in arguments]
             return interpret(self._function.in_python, self._arguments, converted)
-        if TwoForms in map(type, arguments):
-            return self._compiled(*(a.compiled() if isinstance(a, TwoForms) else a for a in arguments))
+        if Addresses in map(type, arguments):
+            return self._compiled(*(a.compiled if isinstance(a, Addresses) else a for a in arguments))
         return self._compiled(*arguments)
 
     def compile(self) -> None:
@@ -253,6 +241,28 @@ class OnDemand(DeclaredKernel):
     def interpreted(self) -> Function:
         """The function for kernels that are interpreted."""
         return self._function.in_python
+
+
+class Addresses:
+    """Functions that a kernel calls by their addresses; 0 for ``None``. Interpreted kernels receive the functions instead."""
+
+    def __init__(self, functions: Sequence[OnDemand | None]) -> None:
+        self._functions = functions
+
+    @cached_property
+    def compiled(self) -> npt.NDArray[np.int64]:
+        """The argument of compiled kernels."""
+        return np.array([0 if function is None else function.address for function in self._functions], dtype=np.int64)
+
+    @property
+    def interpreted(self) -> list[Any]:
+        """The argument of interpreted kernels."""
+        return [0 if function is None else function.interpreted for function in self._functions]
+
+    @cached_property
+    def are_stored(self) -> bool:
+        """Whether the machine code of all functions is loaded, or was stored when a call first asked."""
+        return all(function is None or function.is_stored for function in self._functions)
 
 
 def entry_point(*arguments: ArgumentType, allocates: bool = False) -> Callable[[Function], EntryPoint]:

@@ -7,13 +7,13 @@ passes its tables in memory: eight arrays as arguments would take longer than mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from state_processor.serializers.kernel.compiler import Intrinsic, OnDemand, TwoForms, on_demand
+from state_processor.serializers.kernel.compiler import Addresses, Intrinsic, OnDemand, on_demand
 from state_processor.serializers.kernel.opcodes import CODE, FAMILIES, FAMILY, FAMILY_SHIFT
 from state_processor.serializers.kernel.signatures import Array, int64
 
@@ -88,8 +88,8 @@ def caller(results: int) -> Any:
     return Intrinsic(call, lambda family, *arguments: family(*arguments), str(results))
 
 
-def addresses(families: Mapping[int, OnDemand], instructions: npt.NDArray[np.int64], feed: OnDemand | None = None) -> TwoForms:
-    """Return the addresses of the families of a program's instructions, and 0 for other families; behind them that of ``feed``.
+def addresses(families: Mapping[int, OnDemand], instructions: npt.NDArray[np.int64], feed: OnDemand | None = None) -> Addresses:
+    """Return the families of a program's instructions by their numbers, and behind them ``feed``.
 
     Parameters
     ----------
@@ -100,12 +100,4 @@ def addresses(families: Mapping[int, OnDemand], instructions: npt.NDArray[np.int
     """
     named = set((instructions[:, CODE] & FAMILY).tolist())
     used = {family >> FAMILY_SHIFT: families[family] for family in named & families.keys()}
-    return addresses_of([*(used.get(at) for at in range(FAMILIES)), feed])
-
-
-def addresses_of(functions: Sequence[OnDemand | None]) -> TwoForms:
-    """Return the addresses of functions; 0 for ``None``. Interpreted kernels receive the functions instead."""
-    return TwoForms(
-        lambda: np.array([0 if function is None else function.address for function in functions], dtype=np.int64),
-        lambda: [0 if function is None else function.interpreted for function in functions],
-    )
+    return Addresses([*(used.get(at) for at in range(FAMILIES)), feed])

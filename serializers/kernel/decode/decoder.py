@@ -14,7 +14,7 @@ import pyarrow as pa
 from state_processor.serializers.decode_options import BATCH_MEMORY
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import OnDemand, TwoForms
+from state_processor.serializers.kernel.compiler import Addresses, OnDemand
 from state_processor.serializers.kernel.decode import loop as k
 from state_processor.serializers.kernel.decode.arena import COUNT, VAR_SIZE, Arena, estimate_bytes
 from state_processor.serializers.kernel.decode.program import CONTEXT, DecodeProgram
@@ -105,7 +105,7 @@ class ColumnDecoder:
         self._memory_limit = memory_limit
         self.position = 0
         self._families = addresses(k.FAMILIES, program.instructions)
-        self._feeding: tuple[OnDemand | None, TwoForms] = None, self._families
+        self._feeding: tuple[OnDemand | None, Addresses] = None, self._families
         self._registers = numbers_apart(program.registers).ravel()
         self._result = numbers_apart(k.RESULT_FIELDS).ravel()
         self._arena: Arena | None = None
@@ -206,7 +206,7 @@ class ColumnDecoder:
         position: int,
         end: int,
         arena: Arena,
-        families: TwoForms | None = None,
+        families: Addresses | None = None,
         feed: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]] = _NO_FEED,
     ) -> None:
         p = self._program

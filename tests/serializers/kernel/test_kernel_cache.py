@@ -373,6 +373,53 @@ def test_a_call_with_much_work_loads_stored_code(tmp_path: Path) -> None:
     assert printed() == ["False", "False", "False", "False", "True"]  # the stored code is of another version
 
 
+FUNCTIONS = """
+from state_processor.serializers.kernel.compiler import entry_point
+from state_processor.serializers.kernel.families import caller, family
+from state_processor.serializers.kernel.signatures import int64, read
+
+call = caller(3)
+
+@family
+def first(tables, pc, pos, end):
+    return pc + 1, pos, end
+
+@family
+def second(tables, pc, pos, end):
+    return pc + 2, pos, end
+
+@entry_point(read(int64), read(int64))
+def run(functions, data):
+    at, pos, end = call(functions[0], 0, len(data), 0, 0)
+    return at
+"""
+CALLS_OF_FUNCTIONS = """
+import sys
+import numpy as np
+sys.path.insert(0, {folder!r})
+from state_processor.serializers.kernel.compiler import Addresses
+import functions
+for called, by in ((functions.first, 1), (functions.second, 2)):
+    assert functions.run(Addresses([called]), np.zeros(1 << 14, np.int64)) == (1 << 14) + by
+print("address" in vars(functions.run), *("address" in vars(f) for f in (functions.first, functions.second)))
+"""
+
+
+def test_a_call_does_not_compile_functions_for_stored_code(tmp_path: Path) -> None:
+    """A cache has the loop and the families of the states that were read."""
+    (tmp_path / "functions.py").write_text(FUNCTIONS)
+    cache = tmp_path / "cache"
+
+    def printed(program: str) -> list[str]:
+        return Program(tmp_path, cache, program=program).printed()[0]
+
+    importing = CALLS_OF_FUNCTIONS.partition("for called")[0]
+    assert printed(importing + "functions.run.compile(); functions.first.compile(); print('compiled')") == ["compiled"]
+    assert printed(CALLS_OF_FUNCTIONS) == ["True", "True", "False"]
+    assert printed(importing + "functions.second.compile(); print(functions.first.is_new)") == ["False"]
+    assert printed(CALLS_OF_FUNCTIONS) == ["True", "True", "True"]
+
+
 LATE_THREAD = """
 import sys, threading
 import numpy as np
