@@ -27,9 +27,9 @@ from state_processor.backends.formats.sst.block_kernels import (
     VALUE_TYPE,
     compare,
 )
-from state_processor.serializers.kernel.compiler import entry_point, inlined_kernel, kernel
-from state_processor.serializers.kernel.decode.tables import FOUND, fill_table, load_feed
-from state_processor.serializers.kernel.families import addresses_of, family
+from state_processor.serializers.kernel.compiler import Addresses, entry_point, inlined_kernel, kernel
+from state_processor.serializers.kernel.decode.arena import FOUND, fill_table, load_feed
+from state_processor.serializers.kernel.families import family
 from state_processor.serializers.kernel.signatures import int64, read, uint8, written
 
 
@@ -414,7 +414,7 @@ def next_merged(tables, _one, _two, _three):  # type: ignore[no-untyped-def]
     return (count,)
 
 
-_MERGE: Final = addresses_of([next_merged])
+_MERGE: Final = Addresses([next_merged])
 
 
 class Merge:
