@@ -21,8 +21,7 @@ from state_processor.applications.jobs.check import compare
 from state_processor.applications.jobs.contents import TYPES_ALONE
 from state_processor.applications.jobs.opening import signature_of
 from state_processor.applications.jobs.rules import RestoringJob
-from state_processor.applications.jobs.signature import JobSignature, OperatorSignature
-from state_processor.applications.jobs.signature_file import parse_signature
+from state_processor.applications.jobs.signature import JobSignature, OperatorSignature, parse_signature
 from state_processor.applications.jobs.verdicts import JobReport, Outcome
 from state_processor.arrow import SavepointWriter
 from state_processor.errors import OptionError

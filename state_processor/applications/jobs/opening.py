@@ -10,8 +10,7 @@ from state_processor.applications.flink_sql.nodes import PlanOperator
 from state_processor.applications.flink_sql.operators.registry import has_state
 from state_processor.applications.flink_sql.plan import CompiledPlan
 from state_processor.applications.jobs.job_graph import JobGraph, graph_of
-from state_processor.applications.jobs.signature import VALUE, JobSignature, OperatorSignature, StateSignature
-from state_processor.applications.jobs.signature_file import parse_signature
+from state_processor.applications.jobs.signature import VALUE, JobSignature, OperatorSignature, StateSignature, parse_signature
 from state_processor.errors import OptionError
 from state_processor.options import SnapshotAccess, SnapshotOptions, takes_options
 from state_processor.snapshots import Location, OperatorState, Snapshot, Storage
