@@ -28,6 +28,7 @@ from state_processor.applications.explain.scene import (
 )
 from state_processor.applications.finding.state_search import Needle, StateSearch
 from state_processor.applications.jobs.contents import NO_CONTENTS
+from state_processor.applications.jobs.rules import classes_inside
 from state_processor.applications.jobs.signature import (
     KEY,
     MAP_KEY,
@@ -37,7 +38,6 @@ from state_processor.applications.jobs.signature import (
     OperatorSignature,
     StateSignature,
 )
-from state_processor.applications.jobs.undescribed import classes_inside
 from state_processor.errors import StateProcessorError
 from state_processor.serializers import PojoSerializer
 from state_processor.states import BROADCAST, LIST, MAP, OPERATOR_LIST, UNION_LIST

@@ -14,8 +14,8 @@ from state_processor.applications.explain.restore_rules import OVERWRITTEN
 from state_processor.applications.explain.rules import Sighting
 from state_processor.applications.explain.scene import Scene, states_in
 from state_processor.applications.jobs.contents import NO_CONTENTS
+from state_processor.applications.jobs.rules import class_names
 from state_processor.applications.jobs.signature import OperatorSignature, StateSignature
-from state_processor.applications.jobs.undescribed import class_names
 from state_processor.applications.jobs.verdicts import Cause
 from state_processor.errors import MissingFileError, NotASnapshotError, StateProcessorError, UnsupportedFormatError
 from state_processor.snapshots import find_snapshots, streams_in_files

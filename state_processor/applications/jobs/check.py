@@ -25,9 +25,8 @@ from state_processor.applications.jobs.identity import (
 from state_processor.applications.jobs.matching import connected, match_signatures
 from state_processor.applications.jobs.opening import described, signature_of, signature_of_snapshot
 from state_processor.applications.jobs.repairs import Mismatch, Repairs
-from state_processor.applications.jobs.rules import HASHMAP, RestoringJob, state_verdict, worst_of
+from state_processor.applications.jobs.rules import HASHMAP, RestoringJob, class_names, combined_states, state_verdict, worst_of
 from state_processor.applications.jobs.signature import NAMESPACE, JobSignature, OperatorSignature, StateSignature
-from state_processor.applications.jobs.undescribed import class_names, combined_states
 from state_processor.applications.jobs.verdicts import SNAPSHOT, Cause, JobReport, OperatorVerdict, Outcome, StateVerdict
 from state_processor.command_line import flag_words
 from state_processor.errors import OptionError

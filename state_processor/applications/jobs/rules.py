@@ -3,28 +3,251 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
-from state_processor.applications.jobs.lost_values import lost_values
-from state_processor.applications.jobs.signature import KEY, MAP_KEY, NAMESPACE, ROLES, VALUE, StateSignature
-from state_processor.applications.jobs.undescribed import moved_fields, undescribed_parts
+from state_processor.applications.jobs.signature import KEY, MAP_KEY, NAMESPACE, ROLES, VALUE, OperatorSignature, StateSignature
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
 from state_processor.errors import UnknownSerializerError
-from state_processor.serializers import KryoSerializer, SchemaCompatibility, TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers import (
+    KryoSerializer,
+    PojoSerializer,
+    SchemaCompatibility,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+)
 from state_processor.snapshots import RELEASES, Release
 from state_processor.states import BROADCAST, OPERATOR_KINDS
+from state_processor.support import is_foreign
 from state_processor.types import (
+    GENERIC_RECORD,
     AsynchronousTtlSerializer,
+    AvroSerializer,
+    BinaryDataSerializer,
+    EnumSerializer,
+    JavaSerializer,
+    NFAStateSerializer,
+    OpaqueSerializer,
+    RowSerializer,
+    SelfWrittenSerializer,
     TtlAwareSerializerSnapshot,
     TtlSerializer,
+    UnreadSerializer,
+    UserCodeSerializer,
     Verdict,
+    is_collection,
     is_described_by_kryo,
+    is_map,
     is_same_in_kryo_2_and_5,
     state_obstacles,
     walk,
 )
+
+_COMBINED: Final = ("REDUCING", "AGGREGATING")
+_OF_FUNCTIONS: Final = ("_op_state", "LEFT_BUFFER", "RIGHT_BUFFER")
+"""The states of Flink's ``StreamGroupedReduceOperator`` and ``IntervalJoinOperator``."""
+OPERATOR: Final = ""
+"""The subject of parts that depend on the operator, and not on a class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undescribed:
+    """A part that is not described."""
+
+    subject: str  # the Java class whose code decides; empty for the code of the operator
+    reason: str  # the part that the snapshot lacks
+    cause: Cause = Cause.CODE  # the cause of the verdict
+    is_kryo: bool = False  # whether Kryo writes the part. Its bytes change from Flink 1.x to 2.x though the class does not.
+
+
+def undescribed_parts(serializer: TypeSerializer, *, is_key: bool) -> Iterator[Undescribed]:
+    """Yield the parts of a serializer that a snapshot does not describe.
+
+    ``is_key``: whether its values are keys. Their key groups depend on ``hashCode`` of their classes.
+    """
+    for part in walk(serializer):
+        yield from _of_part(part)
+        if is_key and isinstance(part, PojoSerializer):
+            yield Undescribed(part.class_name, f"key groups depend on hashCode of {part.class_name}")
+
+
+def _of_part(part: TypeSerializer) -> Iterator[Undescribed]:
+    if part.undescribed is not None:
+        yield Undescribed(*part.undescribed)
+    match part:
+        case RowSerializer() if len(part.fields) > 1:
+            yield Undescribed(OPERATOR, f"the snapshot has the fields of {part} without their names")
+        case KryoSerializer():
+            if not is_described_by_kryo(part):
+                yield Undescribed(part.type_class, _kryo_reason(part.type_class), is_kryo=True)
+        case UserCodeSerializer() | SelfWrittenSerializer():
+            yield Undescribed(part.type_class, f"{part.type_class} writes itself, by a method of the class")
+        case JavaSerializer():
+            yield Undescribed(OPERATOR, "values are objects in Java serialization: their classes and serialVersionUID decide")
+        case NFAStateSerializer():
+            yield Undescribed(OPERATOR, "partial matches name the stages of the pattern, and the job's description does not")
+        case BinaryDataSerializer():
+            yield Undescribed(
+                OPERATOR, "columns of Flink SQL have no names in a snapshot: the plans of both queries decide", Cause.QUERY
+            )
+        case OpaqueSerializer() | UnreadSerializer():
+            yield Undescribed(str(part), part.reason)
+        case _ if is_foreign(type(part)):
+            yield Undescribed(str(part), f"the code of the serializer of {part} decides")
+
+
+def _kryo_reason(name: str) -> str:
+    if name.startswith(("java.", "[")) or is_collection(name) or is_map(name):
+        return f"values of KRYO<{name}> may contain objects of any class, whose fields have no names in Kryo's format"
+    return f"Kryo's format has neither the fields nor the implementations of {name}"
+
+
+def moved_fields(written: TypeSerializer, required: TypeSerializer) -> Iterator[Undescribed]:
+    """Yield the fields of POJOs that another class of the hierarchy declares in the new job.
+
+    Flink looks in the class that declared a field, and in its superclasses (``PojoFieldUtils.readField``). From the class of
+    the values it finds all fields. Descriptions by hand do not name superclasses.
+    """
+    pojos = {pojo.class_name: pojo for pojo in walk(required) if isinstance(pojo, PojoSerializer)}
+    for pojo in (pojo for pojo in walk(written) if isinstance(pojo, PojoSerializer) and pojo.class_name in pojos):
+        declaring = {field.name: field.declaring_class for field in pojos[pojo.class_name].fields}
+        for field in pojo.fields:
+            if field.declaring_class not in (pojo.class_name, declaring.get(field.name, field.declaring_class)):
+                text = f"Flink drops field {field.name!r} of {pojo.class_name} unless {field.declaring_class} still declares it"
+                yield Undescribed(pojo.class_name, text, Cause.FIELDS)
+
+
+def combined_states(old: OperatorSignature, new: OperatorSignature) -> list[str]:
+    """Return the names of the states of both operators that a function of the job combines with what comes next.
+
+    Their values restore as they are. Another function goes on with them: a maximum with what was a sum.
+    """
+    states = [(one.states or {}) for one in (old, new)]
+    common = (name for name, state in states[0].items() if name in states[1] and state.kind == states[1][name].kind)
+    return sorted(name for name in common if states[0][name].kind in _COMBINED or name in _OF_FUNCTIONS)
+
+
+def class_names(state: StateSignature) -> Iterator[str]:
+    """Yield the classes of a job that have to be on the class path when Flink reads the serializers of a state."""
+    for serializer in map(state.serializer, ROLES):
+        if serializer is not None:
+            yield from classes_inside(serializer)
+
+
+def classes_inside(serializer: TypeSerializer) -> Iterator[str]:
+    """Yield the classes of a job that a serializer and those inside it name."""
+    for part in walk(serializer):
+        match part:
+            case PojoSerializer():
+                yield part.class_name
+            case EnumSerializer():
+                yield part.enum_class
+            case KryoSerializer() | UserCodeSerializer() | SelfWrittenSerializer():
+                if not part.type_class.startswith("java."):
+                    yield part.type_class
+            case AvroSerializer() if part.class_name != GENERIC_RECORD:
+                yield part.class_name
+
+
+_INEXACT: Final = {("int", "float"), ("long", "float"), ("long", "double")}
+_NULL: Final = "null"
+
+
+def lost_values(written: TypeSerializer, required: TypeSerializer) -> Iterator[str]:
+    """Yield what a compatible type does not hold of the values of another one.
+
+    ``written`` and ``required``: the types of the snapshot and of the job. Flink migrates values from one to the other.
+    """
+    if isinstance(written, PojoSerializer) and isinstance(required, PojoSerializer):
+        yield from _of_pojo(written, required)
+    elif isinstance(written, AvroSerializer) and isinstance(required, AvroSerializer):
+        before, after = written.schema, required.schema
+        yield from _Schemas(before.named, after.named).lost(before.content, after.content)
+    elif len(written.children) == len(required.children):
+        for old, new in zip(written.children, required.children, strict=True):
+            if isinstance(old, TypeSerializer) and isinstance(new, TypeSerializer):
+                yield from lost_values(old, new)
+
+
+def _of_pojo(written: PojoSerializer, required: PojoSerializer) -> Iterator[str]:
+    before = {field.name: field.serializer for field in written.fields}
+    after = {field.name: field.serializer for field in required.fields}
+    for name, type_ in before.items():
+        if name in after:
+            yield from lost_values(type_, after[name])
+            continue
+        like = [new for new in after.keys() - before.keys() if str(after[new]) == str(type_)]
+        renamed = (
+            f"; {' or '.join(map(repr, sorted(like)))} is new and has this type: Flink does not rename fields" if like else ""
+        )
+        yield f"Flink drops field {name!r} of {written.class_name}{renamed}"
+
+
+class _Schemas:
+    """The named types of a writer's and of a reader's schema."""
+
+    def __init__(self, written: Mapping[str, Any], required: Mapping[str, Any]) -> None:
+        self._written, self._required = written, required
+        self._visited: set[tuple[str, str]] = set()
+
+    def lost(self, old: Any, new: Any) -> Iterator[str]:
+        """Yield what a schema does not hold of the values of another one."""
+        if isinstance(old, list) or isinstance(new, list):
+            yield from self._of_unions(_branches(old), _branches(new))
+            return
+        before, after = self._written.get(_name(old), old), self._required.get(_name(new), new)
+        if (_kind(before), _kind(after)) in _INEXACT:
+            yield f"{_kind(before)} becomes {_kind(after)}, which does not hold all digits"
+        elif isinstance(before, Mapping) and isinstance(after, Mapping) and _kind(before) == _kind(after):
+            yield from self._of_types(before, after)
+
+    def _of_types(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+        match old["type"]:
+            case "record" | "error":
+                yield from self._of_records(old, new)
+            case "array":
+                yield from self.lost(old["items"], new["items"])
+            case "map":
+                yield from self.lost(old["values"], new["values"])
+            case "enum":
+                for symbol in (symbol for symbol in old["symbols"] if symbol not in new["symbols"]):
+                    yield f"constant {symbol} of {old['name']} becomes the default"
+
+    def _of_records(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+        pair = old["name"], new["name"]
+        if pair in self._visited:
+            return
+        self._visited.add(pair)
+        fields = {name: field for field in new["fields"] for name in (*field.get("aliases", ()), field["name"])}
+        for field in old["fields"]:
+            if field["name"] in fields:
+                yield from self.lost(field["type"], fields[field["name"]]["type"])
+            else:
+                yield f"Flink drops field {field['name']!r} of {old['name']}"
+
+    def _of_unions(self, old: Sequence[Any], new: Sequence[Any]) -> Iterator[str]:
+        for branch in old:
+            same = [candidate for candidate in new if _label(candidate) == _label(branch)]
+            for candidate in same or [candidate for candidate in new if _kind(candidate) != _NULL and _kind(branch) != _NULL][:1]:
+                yield from self.lost(branch, candidate)
+
+
+def _branches(schema: Any) -> Sequence[Any]:
+    return schema if isinstance(schema, list) else [schema]
+
+
+def _name(schema: Any) -> str:
+    return schema if isinstance(schema, str) else ""
+
+
+def _kind(schema: Any) -> str:
+    return schema if isinstance(schema, str) else str(schema["type"])
+
+
+def _label(schema: Any) -> str:
+    return schema if isinstance(schema, str) else str(schema.get("name", schema["type"]))
+
 
 HASHMAP: Final = "hashmap"
 _FIRST_CHANGE_OF_TTL: Final = (2, 2)
