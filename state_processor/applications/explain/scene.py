@@ -16,7 +16,6 @@ from state_processor.applications.explain.kinds import Kind
 from state_processor.applications.explain.rules import Sighting
 from state_processor.applications.jobs.check import check_job, compare
 from state_processor.applications.jobs.contents import NO_CONTENTS, Contents, SnapshotValues, snapshot_verdicts
-from state_processor.applications.jobs.field_changes import field_changes
 from state_processor.applications.jobs.identity import living_states
 from state_processor.applications.jobs.opening import signature_of, signature_of_snapshot
 from state_processor.applications.jobs.repairs import Mismatch, Repairs
@@ -31,6 +30,7 @@ from state_processor.applications.jobs.signature import (
     OperatorSignature,
     StateSignature,
 )
+from state_processor.applications.jobs.value_conversion import field_changes
 from state_processor.applications.jobs.verdicts import Cause, JobReport, Outcome, StateVerdict
 from state_processor.command_line import flag_words
 from state_processor.errors import OptionError, StateProcessorError
