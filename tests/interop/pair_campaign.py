@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import state_processor as sp
-from state_processor.applications.jobs.repair_steps import placeholders
+from state_processor.applications.jobs.verdicts import placeholders
 from state_processor.cli import main
 from state_processor.serializers import register_kryo_class, registrations
 from state_processor.types.answers import Answer

@@ -14,9 +14,8 @@ from state_processor.applications.explain.kinds import CONSEQUENCES, Certainty, 
 from state_processor.applications.explain.rules import Sighting
 from state_processor.applications.explain.scene import Finding, Scene, changed_field, kryo_classes, serializers_of
 from state_processor.applications.jobs.contents import NO_CONTENTS
-from state_processor.applications.jobs.repair_steps import command_name
 from state_processor.applications.jobs.signature import VALUE, OperatorSignature, StateSignature
-from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict
+from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict, command_name
 from state_processor.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
 from state_processor.options import ReadOptions
 from state_processor.serializers import PojoSerializer

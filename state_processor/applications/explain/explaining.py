@@ -18,10 +18,9 @@ from state_processor.applications.explain.rules import Sighting, sightings
 from state_processor.applications.explain.scene import Finding, Scene, open_scene, states_in
 from state_processor.applications.explain.symptoms import of_symptom, suggested_kinds
 from state_processor.applications.explain.traces import Log, read_log
-from state_processor.applications.jobs.repair_steps import command_name
 from state_processor.applications.jobs.rules import RestoringJob
 from state_processor.applications.jobs.signature import JobSignature
-from state_processor.applications.jobs.verdicts import Cause, Outcome
+from state_processor.applications.jobs.verdicts import Cause, Outcome, command_name
 from state_processor.errors import OptionError, StateProcessorError
 from state_processor.options import BackendName, SnapshotAccess, SnapshotOptions, checked_choice, takes_options
 from state_processor.snapshots import METADATA_FILE, Location, find_snapshots

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from state_processor.applications.explain.kinds import Certainty, Kind
-from state_processor.applications.jobs.repair_steps import TARGET, command_name, placeholders
+from state_processor.applications.jobs.verdicts import TARGET, command_name, placeholders
 from state_processor.command_line import Answer, html_table, text_of
 
 _NOTE: Final = "  # "

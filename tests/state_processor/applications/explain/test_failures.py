@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import state_processor as sp
-from state_processor.applications.jobs.repair_steps import TARGET, writes
+from state_processor.applications.jobs.verdicts import TARGET, writes
 from state_processor.cli import main
 from state_processor.types.answers import Answer
 from tests.corpus import CORPUS

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import state_processor as sp
-from state_processor.applications.jobs.repair_steps import drops
-from state_processor.applications.jobs.verdicts import JobReport
+from state_processor.applications.jobs.verdicts import JobReport, drops
 from state_processor.cli import main
 from state_processor.support.errors import StateProcessorError
 from state_processor.types.answers import Answer

@@ -14,8 +14,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.applications.jobs import converting
-from state_processor.applications.jobs.repair_steps import command_name, drops
-from state_processor.applications.jobs.verdicts import Outcome
+from state_processor.applications.jobs.verdicts import Outcome, command_name, drops
 from state_processor.cli import BAD_INPUT, main
 from state_processor.serializers import register_kryo_class, registrations
 from state_processor.types.answers import Answer

@@ -11,9 +11,8 @@ import pytest
 import state_processor as sp
 from state_processor.applications.jobs.matching import match_signatures
 from state_processor.applications.jobs.opening import state_signature
-from state_processor.applications.jobs.repair_steps import command_name, drops
 from state_processor.applications.jobs.signature import JobSignature, OperatorSignature, parse_signature
-from state_processor.applications.jobs.verdicts import Cause, JobReport, Outcome
+from state_processor.applications.jobs.verdicts import Cause, JobReport, Outcome, command_name, drops
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.cli import main
 from state_processor.serializers import register_primitive_fields, registrations
