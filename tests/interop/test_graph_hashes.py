@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from state_processor.applications.jobs.job_graph import graph_of
 from state_processor.applications.jobs.matching import with_hashes
+from state_processor.applications.jobs.opening import graph_of
 from tests.interop import flink
 
 pytestmark = pytest.mark.interop

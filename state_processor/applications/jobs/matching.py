@@ -22,8 +22,7 @@ from state_processor.applications.jobs.identity import (
     plain_name,
     unread_states,
 )
-from state_processor.applications.jobs.job_graph import FORWARD, GraphInput, GraphNode, JobGraph
-from state_processor.applications.jobs.opening import described, signature_of
+from state_processor.applications.jobs.opening import FORWARD, GraphInput, GraphNode, JobGraph, described, signature_of
 from state_processor.applications.jobs.signature import JobSignature, OperatorSignature
 from state_processor.command_line import Answer, html_table, render_records
 from state_processor.errors import OptionError

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import state_processor as sp
-from state_processor.applications.jobs.job_graph import graph_of
 from state_processor.applications.jobs.matching import match_signatures, named_by
+from state_processor.applications.jobs.opening import graph_of
 from state_processor.applications.jobs.signature import JobSignature, OperatorSignature, parse_signature
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.snapshot import open_snapshot

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import state_processor as sp
-from state_processor.applications.jobs.job_graph import graph_of
+from state_processor.applications.jobs.opening import graph_of
 from state_processor.cli import BAD_INPUT, main
 from state_processor.support.errors import OptionError
 from state_processor.types.answers import Answer
