@@ -16,7 +16,7 @@ from state_processor.applications.explain.kinds import Kind
 from state_processor.applications.explain.rules import Sighting
 from state_processor.applications.jobs.check import check_job, compare
 from state_processor.applications.jobs.contents import NO_CONTENTS, Contents, SnapshotValues, snapshot_verdicts
-from state_processor.applications.jobs.identity import living_states
+from state_processor.applications.jobs.matching import living_states
 from state_processor.applications.jobs.opening import signature_of, signature_of_snapshot
 from state_processor.applications.jobs.repairs import Mismatch, Repairs
 from state_processor.applications.jobs.rules import RestoringJob

@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 from state_processor.applications.flink_sql.plan import CompiledPlan
 from state_processor.applications.jobs.contents import NO_CONTENTS, Contents, SnapshotValues, snapshot_verdicts
-from state_processor.applications.jobs.identity import (
+from state_processor.applications.jobs.matching import (
+    connected,
     connector_of,
     contradicts,
     formats_of,
     has_names_of,
     id_doubts,
     living_states,
+    match_signatures,
     shares_states,
     takes_all,
     unknown_writers,
 )
-from state_processor.applications.jobs.matching import connected, match_signatures
 from state_processor.applications.jobs.opening import described, signature_of, signature_of_snapshot
 from state_processor.applications.jobs.repairs import Mismatch, Repairs
 from state_processor.applications.jobs.rules import HASHMAP, RestoringJob, class_names, combined_states, state_verdict, worst_of

@@ -14,7 +14,7 @@ from typing import Final
 
 from state_processor import OperatorIdentifier
 from state_processor.applications.jobs.contents import NO_CONTENTS, Contents
-from state_processor.applications.jobs.identity import takes_all
+from state_processor.applications.jobs.matching import takes_all
 from state_processor.applications.jobs.rules import RestoringJob, lost_values
 from state_processor.applications.jobs.signature import KEY, NAMESPACE, ROLES, VALUE, OperatorSignature, StateSignature
 from state_processor.applications.jobs.value_conversion import NO_EDITS, Edits, FieldChanges, Trial, field_changes
