@@ -23,8 +23,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from state_processor.applications.changes.checkpoint_changes import ChangedState, Step, StepReader, stream_schema
-from state_processor.applications.changes.checkpoint_series import Checkpoint, CheckpointSeries
+from state_processor.applications.changes.checkpoint_changes import (
+    ChangedState,
+    Checkpoint,
+    CheckpointSeries,
+    Step,
+    StepReader,
+    stream_schema,
+)
 from state_processor.applications.changes.row_shape import difference, row_shape
 from state_processor.errors import MissingFileError, NotFoundError, OptionError
 from state_processor.options import (

@@ -22,12 +22,13 @@ from state_processor.applications.changes.checkpoint_changes import (
     CONTROL,
     KIND_OF_CHANGE,
     ChangedState,
+    Checkpoint,
+    CheckpointSeries,
     Step,
     StepReader,
     check_operator,
     stream_schema,
 )
-from state_processor.applications.changes.checkpoint_series import Checkpoint, CheckpointSeries
 from state_processor.applications.changes.comparison import DELETE
 from state_processor.applications.changes.row_shape import difference, row_shape
 from state_processor.applications.lake.delta import DeltaTarget

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from state_processor.applications.changes.checkpoint_series import Checkpoint
+from state_processor.applications.changes.checkpoint_changes import Checkpoint
 from state_processor.applications.changes.row_shape import RowShape, shape_of_text, shape_text
 from state_processor.command_line import json_text
 from state_processor.errors import WriteError

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from state_processor.applications.changes.checkpoint_series import Checkpoint
+from state_processor.applications.changes.checkpoint_changes import Checkpoint
 from state_processor.applications.lake.sync import target_of
 from state_processor.applications.lake.targets import Changes, ConflictError, LakeTable, Position
 from tests.state_processor.written_checkpoints import JOB, UID, rows, take

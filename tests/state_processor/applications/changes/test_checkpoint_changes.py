@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import state_processor as sp
-from state_processor.applications.changes.checkpoint_series import Checkpoint, CheckpointSeries
+from state_processor.applications.changes.checkpoint_changes import Checkpoint, CheckpointSeries
 from state_processor.backends.metadata.snapshot_metadata import read_metadata, write_metadata
 from state_processor.options.access import SnapshotAccess
 from tests.old_checkpoints import aged, job_with_checkpoints
