@@ -20,8 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor import OperatorIdentifier, SnapshotInfo
-from state_processor.applications.changes.comparison import AFTER, BEFORE, CHANGE
-from state_processor.applications.changes.state_difference import open_changes
+from state_processor.applications.changes.state_difference import AFTER, BEFORE, CHANGE, open_changes
 from state_processor.errors import MissingFileError, NotASnapshotError, NotFoundError, StateProcessorError, UnsupportedFormatError
 from state_processor.options import ReadOptions, SnapshotAccess, spelled
 from state_processor.snapshots import (

@@ -13,8 +13,17 @@ from typing import Any, Final, TypeAlias, Unpack
 import pyarrow as pa
 
 from state_processor import OperatorIdentifier
-from state_processor.applications.changes.comparison import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE
-from state_processor.applications.changes.state_difference import DifferenceReader, NoComparison, OperatorPair
+from state_processor.applications.changes.state_difference import (
+    AFTER,
+    BEFORE,
+    CHANGE,
+    DELETE,
+    INSERT,
+    UPDATE,
+    DifferenceReader,
+    NoComparison,
+    OperatorPair,
+)
 from state_processor.command_line import json_text, progress
 from state_processor.errors import NotFoundError, OptionError, UnsupportedFormatError
 from state_processor.options import (

@@ -29,8 +29,8 @@ from state_processor.applications.changes.checkpoint_changes import (
     check_operator,
     stream_schema,
 )
-from state_processor.applications.changes.comparison import DELETE
 from state_processor.applications.changes.row_shape import difference, row_shape
+from state_processor.applications.changes.state_difference import DELETE
 from state_processor.applications.lake.delta import DeltaTarget
 from state_processor.applications.lake.iceberg import IcebergTarget
 from state_processor.applications.lake.parquet import ParquetTarget
