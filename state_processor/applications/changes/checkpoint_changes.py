@@ -1,8 +1,8 @@
-"""The changes of a state from one checkpoint to the next as rows.
+"""The whole checkpoints of a job in their order, and the changes of a state from one checkpoint to the next as rows.
 
-The rows of a step have the columns ``_change``, ``_checkpoint_id``, ``_checkpoint_time`` and ``_full``, then the columns that
-identify a value, then the value. If the earlier checkpoint is gone, a step has everything that the later one has: such a step is
-*full*, and replaces the rows before it.
+A job that runs adds checkpoints, and removes old ones. The rows of a step have the columns ``_change``, ``_checkpoint_id``,
+``_checkpoint_time`` and ``_full``, then the columns that identify a value, then the value. If the earlier checkpoint is gone, a
+step has everything that the later one has: such a step is *full*, and replaces the rows before it.
 """
 
 from __future__ import annotations

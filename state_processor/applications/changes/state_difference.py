@@ -1,4 +1,9 @@
-"""Differences of a state of any kind between two snapshots. Rows of operator state are compared as multisets, or by key."""
+"""Differences of a state of any kind between two snapshots.
+
+Entries of keyed state are compared as bytes, and decoded if the bytes differ. Equal values may have different bytes: values of
+different types, and values with different times of last access. The time of last access is not compared. Rows of operator state
+are compared as multisets, or by key.
+"""
 
 from __future__ import annotations
 

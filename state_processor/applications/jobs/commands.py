@@ -1,4 +1,8 @@
-"""Commands about the state of a job or a query: its description, checks of a snapshot against it, the match of operators."""
+"""Commands about the state of a job or a query: its description, checks of a snapshot against it, the match of operators.
+
+For pipelines, the report of a check is also a file: JUnit XML, or SARIF for code scanning. State that could not be checked is an
+error in JUnit, since servers of pipelines count a skipped test as a success.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Matches of the operators of a snapshot with the operators of another job, also without equal uids."""
+"""Matches of the operators of a snapshot with the operators of another job, also without equal uids.
+
+The evidence that two operators are the same is names and states. Equal ids alone are not evidence. Flink computes the id of an
+operator without a uid from the graph of the job, and an operator may get the id that another one had. Timers are not evidence
+either: every process function registers the same two queues.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Signatures of jobs: from a snapshot, and from a file in one of the known forms."""
+"""Signatures of jobs: from a snapshot, and from a file in one of the known forms.
+
+A graph of a job, as Flink prints it, has operators, their inputs, and which of them are chained.
+"""
 
 from __future__ import annotations
 

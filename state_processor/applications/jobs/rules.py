@@ -1,4 +1,8 @@
-"""Flink's rules for restoring a state into a job that declares another one."""
+"""Flink's rules for restoring a state into a job that declares another one.
+
+The first part is about what equal or compatible types do not prove: code of the job defines the bytes or the meaning of some
+parts, and a migration drops or changes some values.
+"""
 
 from __future__ import annotations
 

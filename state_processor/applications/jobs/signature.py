@@ -1,4 +1,8 @@
-"""Signatures: the operators and states of a job, without their values."""
+"""Signatures: the operators and states of a job, without their values, and the files that contain them.
+
+A file is JSON, or the same in YAML by hand. Operators and states have a stable order, and each type is a line of text, so that
+two files can be compared line by line. Serializer snapshots are in the file where the text of a type is not enough.
+"""
 
 from __future__ import annotations
 

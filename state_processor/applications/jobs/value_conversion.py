@@ -1,6 +1,7 @@
-"""Conversion of the values of a column to another type, where a writer does not convert them itself.
+"""Conversion of the values of a column to another type, where a writer does not convert them itself, and what it has to be told.
 
-Other fields, renamed fields and constants, values in a tuple of one field, whole numbers as text.
+Other fields, renamed fields and constants, values in a tuple of one field, whole numbers as text. :func:`field_changes` has the
+fields and constants that are gone or new in the other type, and possible new names.
 """
 
 from __future__ import annotations

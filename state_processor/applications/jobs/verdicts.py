@@ -1,4 +1,7 @@
-"""The outcomes for the operators and states of a snapshot in another job."""
+"""The outcomes for the operators and states of a snapshot in another job, with the commands that repair it.
+
+The repairs of a report are done one after the other: each command reads the snapshot of the one before.
+"""
 
 from __future__ import annotations
 
