@@ -168,8 +168,9 @@ def field_verdicts(
     new = {f.name: f.snapshot for f in new_fields if f.snapshot is not None}
     if len(written) < len(written_fields) or written.keys() != new.keys():
         yield SchemaCompatibility.compatible_after_migration()
-    for name in written.keys() & new.keys():
-        yield _nested_verdict(f"field {name!r} of {pojo_class}", written[name], new[name])
+    for name, snapshot in written.items():
+        if name in new:
+            yield _nested_verdict(f"field {name!r} of {pojo_class}", snapshot, new[name])
 
 
 def subclass_verdicts(

@@ -243,13 +243,17 @@ def write_savepoint(
 ) -> None:
     """Write a savepoint; see the fixture ``savepoint``."""
     for argument_by_uid, argument in ((types, "types"), (key_types, "key_types")):
-        for uid in argument_by_uid.keys() - operators.keys():
-            raise OptionError(f"{argument}: expected operators of this savepoint, found {uid!r}; it has {', '.join(operators)}")
+        for uid in argument_by_uid:
+            if uid not in operators:
+                raise OptionError(
+                    f"{argument}: expected operators of this savepoint, found {uid!r}; it has {', '.join(operators)}"
+                )
     writer = SavepointWriter.new(max_parallelism, flink_version)
     for uid, states in operators.items():
         declared = types.get(uid, {})
-        for name in declared.keys() - states.keys():
-            raise OptionError(f"types: operator {uid!r} does not have the state {name!r}; its states are {', '.join(states)}")
+        for name in declared:
+            if name not in states:
+                raise OptionError(f"types: operator {uid!r} does not have the state {name!r}; its states are {', '.join(states)}")
         keyed = {name: values for name, values in states.items() if isinstance(values, Mapping)}
         if keyed:
             specs = {name: _spec(f"{uid}.{name}", values, declared.get(name)) for name, values in keyed.items()}
@@ -316,7 +320,7 @@ def _given(value: Any, type_: pa.DataType) -> Any:
         return [_given(element, type_.value_type) for element in value]
     if pa.types.is_struct(type_):
         named = value if isinstance(value, Mapping) else dict(zip((f.name for f in type_), value, strict=True))
-        unknown = named.keys() - {f.name for f in type_}
+        unknown = [name for name in named if name not in type_.names]
         if unknown:
             raise OptionError(f"value {value!r}: the type does not have the field {', '.join(map(repr, unknown))}")
         lacking = [f.name for f in type_ if f.name not in named]

@@ -242,10 +242,11 @@ class _Decision:
             state = self.first.states.get(name)
             if state is None:
                 raise NotFoundError.naming_nearest("state", name, self.first.states, label)
-            for path in set(paths) - state.used:
+            unused = next((path for path in paths if path not in state.used), None)
+            if unused is not None:
                 named_paths = ", ".join(map(repr, {**dict.fromkeys(n.path for n in state.changes), **state.undecided})) or "none"
                 raise OptionError(
-                    f"{label}, state {name!r}: a type is given for the path {path!r}, where there is nothing that Kryo wrote; "
+                    f"{label}, state {name!r}: a type is given for the path {unused!r}, where there is nothing that Kryo wrote; "
                     f"paths with such values: {named_paths}"
                 )
 

@@ -278,9 +278,12 @@ def test_compatibility(written: PojoSerializer, wanted: PojoSerializer, verdict:
     assert written.snapshot().resolve_schema_compatibility(wanted).verdict is verdict
 
 
-def test_incompatible_field_is_named() -> None:
+def test_the_first_incompatible_field_is_named() -> None:
     verdict = of(p=of(x=INT)).snapshot().resolve_schema_compatibility(of(p=of(x=LONG)))
     assert "field 'x' of a.A: INT was written, LONG is required" in verdict.reason
+    names = [f"f{i}" for i in range(20)]
+    verdict = of(**dict.fromkeys(names, INT)).snapshot().resolve_schema_compatibility(of(**dict.fromkeys(names, LONG)))
+    assert verdict.reason.startswith("field 'f0' of a.A: ")
 
 
 @pytest.mark.parametrize("specimen", specimens("flink-core", "pojo-*") + specimens("flink-tests-java17", "pojo-*"), ids=str)
