@@ -39,16 +39,16 @@ from state_processor.support.errors import (
 )
 from state_processor.support.recycled_memory import allocate
 
-_COMPRESSED: Final = 1 << 20
+_COMPRESSED: Final = 2 << 20
 """Bytes of a round as they lie in files, divided among the runs."""
-_PLAIN: Final = 2 << 20
+_PLAIN: Final = 4 << 20
 """Bytes of a round when decompressed, divided among the runs; a single block may have more."""
 _BEHIND_ALL: Final = b"\xff" * 32
 """A key behind all keys: they begin with a key group."""
 _HEAD: Final = 21
 """Bytes of an entry before its key, at most."""
 _LEAST_SHARE: Final = 64 << 10
-_MOST_ROWS: Final = 1 << 17
+_MOST_ROWS: Final = 1 << 18
 _MOST_KEYS: Final = 512 << 20
 _MOST_VERSIONS: Final = 1 << 25
 """Maximum number of entries of one key that are merged, in all runs."""
