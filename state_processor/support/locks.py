@@ -20,11 +20,12 @@ _MISSING: Final = object()
 _MOST_SECONDS: Final = 30.0
 """Limit of the wait for an import in another thread."""
 _PAUSE: Final = 0.001
-_LOCKS_OF_COMPILERS: Final[dict[str, Callable[[Any], Any]]] = {
+_LOCKS_OF_LIBRARIES: Final[dict[str, Callable[[Any], Any]]] = {
     "numba.core.compiler_lock": lambda module: module.global_compiler_lock,
     "llvmlite.binding.ffi": lambda module: module.lib._lock,
+    "tempfile": lambda module: module._once_lock,
 }
-"""The locks of Numba and of LLVM by their modules, in the order in which Numba takes them."""
+"""Locks of other modules, in the order in which a thread takes them: Numba's, LLVM's, and that of the first temporary name."""
 
 _locks: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 
@@ -46,17 +47,17 @@ def _unlock_in_fork() -> None:
 
 
 _held: Final[dict[int, ExitStack]] = {}
-"""The locks of compilers by the thread that forks and holds them."""
+"""The locks of other modules by the thread that forks and holds them."""
 
 
 def _before_fork() -> None:
-    """Wait until no other thread imports a module or compiles a kernel: the child lacks these threads, but not their locks."""
+    """Wait until no other thread imports a module or holds a library's lock: the child has these locks, and not the threads."""
     end = time.monotonic() + _MOST_SECONDS
     locks = _held[get_ident()] = ExitStack()
     while True:
         while _is_importing() and time.monotonic() < end:
             time.sleep(_PAUSE)
-        for name, lock in _LOCKS_OF_COMPILERS.items():
+        for name, lock in _LOCKS_OF_LIBRARIES.items():
             if name in sys.modules:
                 locks.enter_context(lock(sys.modules[name]))
         if not _is_importing() or time.monotonic() > end:

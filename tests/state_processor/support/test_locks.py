@@ -94,26 +94,30 @@ def test_a_fork_waits_for_the_imports_of_other_threads(tmp_path: Path) -> None:
     assert run.stdout.strip() == "1", run.stderr
 
 
-@pytest.mark.parametrize("expression", ["numba.core.compiler_lock.global_compiler_lock", "llvmlite.binding.ffi.lib._lock"])
-def test_a_fork_waits_for_compilers_in_other_threads(expression: str) -> None:
-    """A lock that Numba or LLVM takes is free in the child, and usable in the parent afterwards."""
+@pytest.mark.parametrize(
+    "expression",
+    ["numba.core.compiler_lock.global_compiler_lock", "llvmlite.binding.ffi.lib._lock", "tempfile._once_lock"],
+)
+def test_a_fork_waits_for_libraries_in_other_threads(expression: str) -> None:
+    """A lock that a library takes is free in the child, and usable in the parent afterwards."""
     program = (
         "import os, threading, time\n"
-        "import numba.core.compiler_lock, llvmlite.binding.ffi\n"
+        "import tempfile, numba.core.compiler_lock, llvmlite.binding.ffi\n"
         "import state_processor.support.locks\n"
         f"lock = {expression}\n"
         "started = threading.Event()\n"
-        "def compile():\n"
+        "free = getattr(lock, '_lock', lock)\n"
+        "def use():\n"
         "    with lock:\n"
         "        started.set()\n"
         "        time.sleep(0.5)\n"
-        "thread = threading.Thread(target=compile)\n"
+        "thread = threading.Thread(target=use)\n"
         "thread.start()\n"
         "started.wait()\n"
         "child = os.fork()\n"
         "if child == 0:\n"
-        "    os._exit(7 if lock._lock.acquire(timeout=5) else 8)\n"
-        "thread = threading.Thread(target=lambda: print(lock._lock.acquire(timeout=5)))\n"
+        "    os._exit(7 if free.acquire(timeout=5) else 8)\n"
+        "thread = threading.Thread(target=lambda: print(free.acquire(timeout=5)))\n"
         "thread.start()\n"
         "thread.join()\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
