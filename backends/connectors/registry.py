@@ -2,7 +2,7 @@
 
 An installed package registers its connectors through the entry point group ``state_processor.connectors``: the entry point is a
 connector, a list of connectors, or a function that calls :func:`register_connectors`. Registrations have the scope of
-:func:`~state_processor.serializers.user_registrations.registrations`. :func:`decode` and :func:`encode` convert single values.
+:func:`~state_processor.serializers.registry.registrations`. :func:`decode` and :func:`encode` convert single values.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ def test_an_import_of_all_names_gives_those_of_the_reference(name: str) -> None:
 @pytest.fixture(scope="module")
 def reference() -> Any:
     """The package as the pages of the reference show it."""
-    names = ("full_signatures", "own_members_first", "dataclass_parameters")
+    names = ("full_signatures", "own_members_first")
     extensions = griffe.load_extensions(*(ROOT / "docs" / f"{name}.py" for name in names))
     return griffe.load("state_processor", extensions=extensions, search_paths=[ROOT])
 

@@ -260,7 +260,7 @@ _BATCH_BYTES: Final = 32 << 20
 _BATCH_ROWS: Final = 1 << 19
 
 BatchEncoder = Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]
-"""Encodes the batches of a task one after the other, to :data:`~state_processor.backends.write.blobs.ORDERED_BLOBS`."""
+"""Encodes the batches of a task one after the other, to :data:`~state_processor.backends.write.entry_encoder.ORDERED_BLOBS`."""
 
 
 class RowEncoder(Protocol):
@@ -282,7 +282,7 @@ class FirstPass:
     reads: there the bytes stay with the blobs.
     """
 
-    encode: Task  # the source of blobs: a task that yields :data:`~state_processor.backends.write.blobs.ORDERED_BLOBS`
+    encode: Task  # the source of blobs: a task that yields :data:`~state_processor.backends.write.entry_encoder.ORDERED_BLOBS`
     staging: Staging  # the write
     spills: bool = True  # whether the bytes are written to a file of the write
     # whether the blobs are written to an index file. If not, the task yields them, for an engine that shuffles them itself.
