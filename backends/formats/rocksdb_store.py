@@ -12,31 +12,22 @@ from __future__ import annotations
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from state_processor.backends.files.location import incomplete
 from state_processor.backends.formats.key_index import SerializedKeys
-from state_processor.backends.formats.row_layout import framed_layout
-from state_processor.backends.formats.source import (
-    Block,
-    FramedRun,
-    KeyedStateSource,
-    KeyRange,
-    ScanRequest,
-    decode_framed,
-)
+from state_processor.backends.formats.source import Block, FramedRun, KeyedStateSource, KeyRange, ScanRequest
 from state_processor.backends.formats.sst.block_kernels import SIZE
 from state_processor.backends.formats.sst.family_scan import FamilyScan
 from state_processor.backends.formats.sst.key_set import behind
 from state_processor.backends.formats.sst.manifest import Family, Manifest, TableFile, read_manifest
-from state_processor.backends.formats.sst.merge_kernel import Merge
 from state_processor.backends.formats.sst.runs import first_key, last_key
 from state_processor.backends.formats.sst.table import COMPARATOR, Table, unsupported_order
 from state_processor.backends.metadata import handles as h
@@ -58,8 +49,6 @@ _FETCHES: Final = 8
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _LOG_NAME: Final = re.compile(r"\d+\.log")
 _TABLE_NAME: Final = re.compile(r"\d+\.sst")
-
-_Part = TypeVar("_Part")
 
 
 class Store:
@@ -97,23 +86,13 @@ class Store:
         ``family``: the column family: the name of the state. ``lower`` and ``upper``: bounds of the keys. ``prefix``: bytes of
         the key group before each key.
         """
-        for buffer, entries in self._scanned(family, prefix, lambda scan: scan.blocks(lower, upper)):
-            yield buffer, None, entries
-            del buffer, entries  # before more is decompressed
-
-    def parts(self, family: str, lower: bytes, upper: bytes, prefix: int) -> Iterator[Block | Merge]:
-        """Yield the entries as :meth:`blocks`, or as runs that are merged while they are decoded."""
-        for part in self._scanned(family, prefix, lambda scan: scan.parts(lower, upper)):
-            yield part if isinstance(part, Merge) else (part[0], None, part[1])
-            del part  # before more is decompressed
-
-    def _scanned(self, family: str, prefix: int, scanned: Callable[[FamilyScan], Iterator[_Part]]) -> Iterator[_Part]:
-        """Yield what a scan of a column family yields."""
         context = f"{self.where}, state {family!r}"
         files = self.family(family).files
         try:
             with self.fetching() as threads:
-                yield from scanned(FamilyScan(files, self.table, prefix, context, threads))
+                for buffer, entries in FamilyScan(files, self.table, prefix, context, threads).blocks(lower, upper):
+                    yield buffer, None, entries
+                    del buffer, entries  # before more is decompressed
         except CorruptSnapshotError:  # the files may be copied again
             self._tables.clear()
             raise
@@ -357,14 +336,11 @@ class RocksDbSource(KeyedStateSource):
     def scan(self, request: ScanRequest) -> Iterator[pa.RecordBatch]:
         """Yield the entries of a state as columns."""
         state = self.describe(request.name)
-        if state is None or request.keys is not None:
+        if state is None or request.between is None:
             return super().scan(request)
-        bounds = self.key_bounds(request.key_groups) if request.between is None else request.between[:2]
-        if bounds is None:
-            return iter(())
-        layout = framed_layout(evolved(state, request.types), request.columns)
-        parts = self.store.parts(state.name, *bounds, self.prefix)
-        return decode_framed(layout, request.options, self._of_state(state), parts)
+        lower, upper, _ = request.between
+        run = FramedRun(state, self._of_state(state), self.store.blocks(state.name, lower, upper, self.prefix))
+        return run.decode(evolved(state, request.types), request.columns, request.options)
 
     def count(self, name: str, key_groups: h.KeyGroupRange, between: KeyRange | None = None) -> int:
         """Count the entries of a state, without reading values."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from typing import ClassVar, NamedTuple, Protocol, Self
+from functools import lru_cache
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,23 +24,12 @@ from state_processor.backends.state.descriptions import KeyedDescription, descri
 from state_processor.backends.state.state_headers import DESCRIBED, Same, read_header
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.kernel.decode.decoder import Feed
 from state_processor.support.errors import CorruptSnapshotError
 
 Entries = npt.NDArray[np.int64]
 Buffer = npt.NDArray[np.uint8]
 Block = tuple[Buffer, int | None, Entries]
 """Bytes, their offset in the file (``None`` without a file), and the entries in the form of :mod:`framing`."""
-
-
-class PlacedFeed(Feed, Protocol):
-    """Entries that are found while they are decoded."""
-
-    @property
-    def place(self) -> int | None:
-        """The offset of the bytes in the file; ``None`` without a file."""
-
-
 Guide = Callable[[int], tuple[Buffer, Entries] | None]
 """Function that returns the known bytes and entries of a key group, if any."""
 
@@ -204,22 +193,15 @@ class BoundedRun:
 EntryRun = FramedRun | UnframedRun | BoundedRun
 
 
-def decode_framed(
-    layout: RowLayout, options: DecodeOptions, context: str, parts: Iterator[Block | PlacedFeed]
-) -> Iterator[pa.RecordBatch]:
+def decode_framed(layout: RowLayout, options: DecodeOptions, context: str, blocks: Iterator[Block]) -> Iterator[pa.RecordBatch]:
     """Decode entries with lengths around key and value to the layout's columns.
 
-    ``context`` names operator, state and file for messages; blocks and feeds without an offset name the entry instead.
+    ``context`` names operator, state and file for messages; blocks without an offset name the entry instead.
     """
     decoder = layout.decoder(options)
-    for part in parts:
-        if isinstance(part, tuple):
-            buffer, base, entries = part
-            yield from decoder.entries(buffer, entries, EntryLocator(context, layout, buffer, base, entries))
-            del buffer, entries
-        else:
-            yield from decoder.fed(part, partial(EntryLocator, context, layout, part.buffer, part.place))
-        del part  # before the next one is read
+    for buffer, base, entries in blocks:
+        yield from decoder.entries(buffer, entries, EntryLocator(context, layout, buffer, base, entries))
+        del buffer, entries  # before the next block is read
     yield from decoder.finish()
 
 

@@ -19,8 +19,6 @@ from state_processor.backends.formats.sst.manifest import TableFile
 from state_processor.backends.formats.sst.merge_kernel import (
     IS_DISTINCT,
     RUN_FIELDS,
-    TAGS,
-    Merge,
     RangeDeletion,
     bounds,
     fragments,
@@ -39,16 +37,16 @@ from state_processor.support.errors import (
 )
 from state_processor.support.recycled_memory import allocate
 
-_COMPRESSED: Final = 2 << 20
+_COMPRESSED: Final = 1 << 20
 """Bytes of a round as they lie in files, divided among the runs."""
-_PLAIN: Final = 4 << 20
+_PLAIN: Final = 2 << 20
 """Bytes of a round when decompressed, divided among the runs; a single block may have more."""
 _BEHIND_ALL: Final = b"\xff" * 32
 """A key behind all keys: they begin with a key group."""
 _HEAD: Final = 21
 """Bytes of an entry before its key, at most."""
 _LEAST_SHARE: Final = 64 << 10
-_MOST_ROWS: Final = 1 << 18
+_MOST_ROWS: Final = 1 << 17
 _MOST_KEYS: Final = 512 << 20
 _MOST_VERSIONS: Final = 1 << 25
 """Maximum number of entries of one key that are merged, in all runs."""
@@ -66,8 +64,6 @@ _DAMAGES: Final = {
 }
 
 _Result = TypeVar("_Result")
-_Entries = tuple[Bytes, Numbers]
-"""Bytes, and entries in the form of :mod:`framing`."""
 
 
 class _NoRoom(Exception):
@@ -100,21 +96,8 @@ class FamilyScan:
     # key of such an entry ends with its tag.
     newest: bool = False
 
-    def blocks(self, lower: bytes, upper: bytes) -> Iterator[_Entries]:
+    def blocks(self, lower: bytes, upper: bytes) -> Iterator[tuple[Bytes, Numbers]]:
         """Yield the entries from ``lower`` to before ``upper``: bytes, and entries in the form of :mod:`framing`."""
-        for data, entries in self._rounds(lower, upper, self._merged):
-            if self.keys is not None:
-                entries = self.keys.entries(data, entries, self.prefix)
-            if len(entries):
-                yield data, entries
-            del data, entries  # before more is decompressed
-
-    def parts(self, lower: bytes, upper: bytes) -> Iterator[_Entries | Merge]:
-        """Yield the entries as :meth:`blocks`, or as runs that are merged while they are decoded."""
-        return self._rounds(lower, upper, self._merging)
-
-    def _rounds(self, lower: bytes, upper: bytes, merged: Callable[[_Decoding, Numbers], _Result]) -> Iterator[_Result]:
-        """Yield the result of each round; ``merged`` returns it for the decoded blocks and their runs."""
         files, choose = self.files, None
         if self.keys is not None:
             files, choose = self.keys.files(files), self.keys.blocks
@@ -129,10 +112,12 @@ class FamilyScan:
             if nearer < end.key:
                 end = Bound(nearer)
                 pieces = _cut(pieces, end)
-            result, end = self._round(pieces, begin, end, merged)
-            del pieces
-            yield result
-            del result  # before more is decompressed
+            (data, entries), end = self._round(pieces, begin, end)
+            if self.keys is not None:
+                entries = self.keys.entries(data, entries, self.prefix)
+            if len(entries):
+                yield data, entries
+            del data, entries, pieces  # before more is decompressed
             begin = end
 
     def _of_each(self, runs: Sequence[RunScan], function: Callable[[RunScan], _Result]) -> list[_Result]:
@@ -141,15 +126,12 @@ class FamilyScan:
             return list(map(function, runs))
         return [future.result() for future in [self.threads.submit(copy_context().run, function, run) for run in runs]]
 
-    def _round(
-        self, pieces: list[list[Piece]], lower: Bound, upper: Bound, merged: Callable[[_Decoding, Numbers], _Result]
-    ) -> tuple[_Result, Bound]:
-        """Return the result of a round, and the key that ends it."""
+    def _round(self, pieces: list[list[Piece]], lower: Bound, upper: Bound) -> tuple[tuple[Bytes, Numbers], Bound]:
+        """Return the entries of a round, and the key that ends it."""
         room = _Room()
         while True:
             try:
-                decoding = _Decoding(pieces, lower, upper, room, self.prefix, self.where)
-                return merged(decoding, decoding.decoded()), upper
+                return self._merged(_Decoding(pieces, lower, upper, room, self.prefix, self.where)), upper
             except _NoRoom as full:
                 if full.upper is not None and lower.key < full.upper < upper.key:
                     upper = Bound(full.upper)
@@ -157,14 +139,10 @@ class FamilyScan:
                 else:
                     room = full.more
 
-    def _merging(self, decoding: _Decoding, runs: Numbers) -> _Entries | Merge:
-        if len(runs) == 1 or self.newest or not Merge.is_possible(runs) or decoding.deletions:
-            return self._merged(decoding, runs)
-        return Merge(decoding.data, decoding.table[: decoding.rows], decoding.walk, runs, self.prefix)
-
-    def _merged(self, decoding: _Decoding, runs: Numbers) -> _Entries:
-        deletions = decoding.deletions
+    def _merged(self, decoding: _Decoding) -> tuple[Bytes, Numbers]:
+        runs = decoding.decoded()
         table, tags, rows = decoding.table, decoding.tags, decoding.rows
+        deletions = _deletions(decoding.pieces, decoding.lower.key, decoding.upper.key)
         if len(runs) == 1 and runs[0, IS_DISTINCT] and not deletions and not self.newest:
             return decoding.data, table[:rows]
         out = allocate(8 * rows * ENTRY_FIELDS).view(np.int64).reshape(rows, ENTRY_FIELDS)
@@ -242,8 +220,7 @@ class _Decoding:
         self.data = allocate(self._keys_end + k.SLACK)
         self.data[plain : self._keys_at] = 0
         self.table = allocate(8 * rows * ENTRY_FIELDS).view(np.int64).reshape(rows, ENTRY_FIELDS)
-        self.walk = allocate(8 * (TAGS + rows)).view(np.int64)
-        self.tags = self.walk[TAGS:]
+        self.tags = allocate(8 * rows).view(np.int64)
         self.merges = 0
         self.rows = 0
         self._value_bytes = 0
@@ -259,11 +236,6 @@ class _Decoding:
                     distinct &= self._decode(piece, piece.raw, first)
             runs[number] = first, self.rows, distinct
         return runs
-
-    @property
-    def deletions(self) -> Sequence[RangeDeletion]:
-        """The newest range deletion of each key between the bounds."""
-        return _deletions(self.pieces, self.lower.key, self.upper.key)
 
     @property
     def contents(self) -> tuple[Bytes, Bytes]:

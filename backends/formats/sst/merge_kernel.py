@@ -1,14 +1,13 @@
-"""Kernels that merge runs of entries: the newest entry of each key counts, unless a range deletion is newer.
+"""The kernel that merges runs of entries: the newest entry of each key counts, unless a range deletion is newer.
 
-Merge operands are joined with commas, like in Flink's list states (RocksDB: ``StringAppendTESTOperator``). Runs that only have
-values of different keys are merged while their entries are decoded (:class:`Merge`).
+Merge operands are joined with commas, like in Flink's list states (RocksDB: ``StringAppendTESTOperator``).
 """
 
 from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -27,9 +26,7 @@ from state_processor.backends.formats.sst.block_kernels import (
     VALUE_TYPE,
     compare,
 )
-from state_processor.serializers.kernel.compiler import Addresses, entry_point, inlined_kernel, kernel
-from state_processor.serializers.kernel.decode.arena import FOUND, fill_table, load_feed
-from state_processor.serializers.kernel.families import family
+from state_processor.serializers.kernel.compiler import entry_point, inlined_kernel, kernel
 from state_processor.serializers.kernel.signatures import int64, read, uint8, written
 
 
@@ -152,12 +149,7 @@ def _stretch_end(data, table, tags, prefix, runs, heap, size):  # type: ignore[n
     second = heap[1]
     if size > 2 and _is_before(data, table, tags, prefix, runs, heap[2], second):
         second = heap[2]
-    return _stretch_before(data, table, prefix, at, end, runs[second, NEXT])
-
-
-@kernel
-def _stretch_before(data, table, prefix, at, end, head):  # type: ignore[no-untyped-def]
-    """Return the first of the entries from ``at`` to ``end`` whose key does not precede the key of the entry ``head``."""
+    head = runs[second, NEXT]
     step = np.int64(1)
     while at < end and _order(data, table, prefix, at, head) < 0:
         at += step
@@ -351,107 +343,3 @@ def newest_of_runs(data, table, tags, prefix, runs, heap, out):  # type: ignore[
         last = entry
         size = _advanced(data, table, tags, prefix, runs, heap, size, entry + 1)
     return rows
-
-
-# Fields of a walk through runs; behind them two numbers for each run, the next entry and the one behind the last; then the tags
-PREFIX: Final = 1
-RUNS: Final = 2
-LAST: Final = 3
-FIRST_RUN: Final = 4
-MOST_RUNS: Final = 8
-"""Maximum number of runs of a :class:`Merge`: it compares all of them for the next entry."""
-TAGS: Final = FIRST_RUN + 2 * MOST_RUNS
-_TABLE_ROWS: Final = 1 << 10
-"""Entries that are merged before they are decoded; they fit into the processor's first cache."""
-
-
-@inlined_kernel
-def _is_next(data, entries, walk, prefix, run, other_run):  # type: ignore[no-untyped-def]
-    """Return whether the next entry of a run precedes the next entry of another: by key, then the newest first."""
-    entry = walk[run]
-    other = walk[other_run]
-    order = _order(data, entries, prefix, entry, other)
-    return order < 0 or (order == 0 and walk[TAGS + entry] > walk[TAGS + other])
-
-
-@family
-def next_merged(tables, _one, _two, _three):  # type: ignore[no-untyped-def]
-    """Merge the next entries of runs that only have values of different keys; return their number.
-
-    The tables are the bytes, the entries of all runs, the walk, and the table that receives the entries.
-    """
-    data, entries, walk, table = load_feed(tables)
-    prefix = walk[PREFIX]
-    last = walk[LAST]
-    count = np.int64(0)
-    while count < len(table):
-        first = np.int64(-1)
-        second = np.int64(-1)
-        for run in range(FIRST_RUN, FIRST_RUN + 2 * walk[RUNS], 2):
-            if walk[run] == walk[run + 1]:
-                continue
-            if first < 0 or _is_next(data, entries, walk, prefix, run, first):
-                second = first
-                first = np.int64(run)
-            elif second < 0 or _is_next(data, entries, walk, prefix, run, second):
-                second = np.int64(run)
-        if first < 0:
-            break
-        entry = walk[first]
-        behind = walk[first + 1]
-        if second >= 0:
-            behind = _stretch_before(data, entries, prefix, entry + 1, behind, walk[second])
-        if last >= 0 and _order(data, entries, prefix, last, entry) == 0:
-            entry += 1  # an older value of the key
-        behind = min(behind, entry + len(table) - count)
-        for copied in range(entry, behind):
-            _put(entries, table, count, copied)
-            count += 1
-        last = behind - 1
-        walk[first] = behind
-    walk[LAST] = last
-    walk[FOUND] = count
-    return (count,)
-
-
-_MERGE: Final = Addresses([next_merged])
-
-
-class Merge:
-    """Runs of entries that a kernel merges while it decodes them, so that merged entries are not written to memory.
-
-    ``buffer`` and ``blocks``: the bytes, and the entries of all runs. ``walk``: has the tags of the entries from :data:`TAGS` on.
-    ``runs``: the runs, as for :func:`merge_runs`. ``prefix``: bytes of the key group in front of each key.
-    """
-
-    feed: Final = next_merged
-    place: Final = None
-
-    def __init__(
-        self,
-        buffer: npt.NDArray[np.uint8],
-        blocks: npt.NDArray[np.int64],
-        walk: npt.NDArray[np.int64],
-        runs: npt.NDArray[np.int64],
-        prefix: int,
-    ) -> None:
-        self.buffer = buffer
-        self.blocks = blocks
-        self.walk = walk
-        self.table = np.empty((_TABLE_ROWS, ENTRY_FIELDS), dtype=np.int64)
-        walk[:FIRST_RUN] = 0, prefix, len(runs), -1
-        walk[FIRST_RUN : FIRST_RUN + 2 * len(runs)] = runs[:, [NEXT, BEHIND]].ravel()
-
-    @staticmethod
-    def is_possible(runs: npt.NDArray[np.int64]) -> bool:
-        """Return whether there are few runs, which only have values of different keys."""
-        return len(runs) <= MOST_RUNS and bool(runs[:, IS_DISTINCT].all())
-
-    def tables(self) -> Iterator[npt.NDArray[np.int64]]:
-        """Yield the merged entries, in tables that may be kept."""
-        while True:
-            table = np.empty((_TABLE_ROWS, ENTRY_FIELDS), dtype=np.int64)
-            count = fill_table(_MERGE, self.buffer, self.blocks, self.walk, table)
-            if not count:
-                return
-            yield table[:count]

@@ -43,9 +43,6 @@ def compare(make: Make, seed: int, directory: Path, *, interpreted: bool = False
         expected = stores.read_by_rocksdb(directory, family, *bounds)
         with interpreted_kernels() if interpreted else nullcontext():
             assert stores.read_by_kernels(directory, family, *bounds) == expected, where
-            pairs, merges = stores.read_while_merging(directory, family, *bounds)
-            assert pairs == expected, where
-            seen["merges while decoding"] += merges
             wanted = sorted({key for key, _ in rng.sample(expected, min(len(expected), 3))} | {stores.keys(rng)()})
             chosen = [(key, value) for key, value in expected if key in wanted]
             assert _read_keys(directory, family, wanted, *bounds) == chosen, f"{where}, keys"

@@ -14,14 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import rocksdict
 
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.formats.sst.family_scan import FamilyScan
 from state_processor.backends.formats.sst.key_set import KeySet
 from state_processor.backends.formats.sst.manifest import Family, Manifest, TableFile, read_manifest, write_manifest
-from state_processor.backends.formats.sst.merge_kernel import Merge
 from state_processor.backends.formats.sst.table import COMPARATOR, Table
 from state_processor.backends.metadata.streams import StateStream
 from tests.backends.formats.sst import table_writer as w
@@ -103,25 +101,11 @@ def read_by_kernels(directory: Path, family: str, lower: bytes = b"", upper: byt
     """Return the entries of a column family, or of some keys of it, as this project reads them."""
     files = next(f.files for f in manifest_of(directory).families.values() if f.name == family)
     scan = FamilyScan(files, tables_of(directory), 0, str(directory), keys=keys)
-    return [pair for data, rows in scan.blocks(lower, upper) for pair in _pairs(data, rows)]
-
-
-def read_while_merging(directory: Path, family: str, lower: bytes = b"", upper: bytes = LAST) -> tuple[Pairs, int]:
-    """Return the entries of a column family as reads of a state find them, and how often runs are merged while decoding."""
-    files = next(f.files for f in manifest_of(directory).families.values() if f.name == family)
-    pairs: Pairs = []
-    merges = 0
-    for part in FamilyScan(files, tables_of(directory), 0, str(directory)).parts(lower, upper):
-        if isinstance(part, Merge):
-            merges += 1
-            pairs += [pair for rows in part.tables() for pair in _pairs(part.buffer, rows)]
-        else:
-            pairs += _pairs(*part)
-    return pairs, merges
-
-
-def _pairs(data: np.ndarray, rows: np.ndarray) -> Pairs:
-    return [(data[key:end].tobytes(), data[value:behind].tobytes()) for key, end, value, behind, _ in rows.tolist()]
+    return [
+        (data[key:key_end].tobytes(), data[value:value_end].tobytes())
+        for data, rows in scan.blocks(lower, upper)
+        for key, key_end, value, value_end, _ in rows.tolist()
+    ]
 
 
 def make_by_rocksdb(directory: Path, rng: random.Random) -> list[str]:

@@ -21,7 +21,7 @@ OF_ALL = {
     *(f"level {level}" for level in range(4)),
     *("handles delta", "handles whole", "separators keys", "separators internal keys", "hash index of blocks"),
     *("sequence number global", "sequence number of each entry", "range deletions", "entries 0", "entries 1"),
-    *("1 column families", "2 column families", "merges while decoding"),
+    *("1 column families", "2 column families"),
 }
 """What the stores of each maker have, in addition to what only some makers write."""
 OF_SOME = {
