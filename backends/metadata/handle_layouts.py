@@ -63,14 +63,14 @@ class HandleInput(DataInput):
         self.position = end
         return start - self.base
 
-    def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
+    def unpack(self, layout: struct.Struct, title: str = "numbers") -> tuple[Any, ...]:
         """Read several numbers at once."""
         start = self.position
         end = start + layout.size
         if self.base <= start and end <= self.loaded:
             self.position = end
             return layout.unpack_from(self.data, start - self.base)
-        at = self._take(layout.size, "numbers")  # may move the window
+        at = self._take(layout.size, title)  # may move the window
         return layout.unpack_from(self.data, at)
 
     def skip_if(self, expected: bytes) -> bool:
@@ -122,7 +122,7 @@ class HandleInput(DataInput):
 
     def read_int(self) -> int:
         """Read a signed 32-bit integer."""
-        return self.unpack(INT)[0]  # type: ignore[no-any-return]
+        return self.unpack(INT, "int")[0]  # type: ignore[no-any-return]
 
     take = DataInput.read_bytes
 

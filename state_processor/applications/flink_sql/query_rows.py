@@ -355,7 +355,7 @@ def given_columns(rows: Rows, inputs: Input, time: str | None = None) -> dict[st
 
     ``inputs``: the input. Columns of processing time may be missing.
     """
-    names = rows.schema.names
+    names = check_columns(rows, (), rows.schema.names).names  # refuses repeated names
     given_as = {name: inputs.given_as(name, names) for name in inputs.columns}
     if time is not None and given_as[time] not in names:
         reason = "which says in which order rows came"

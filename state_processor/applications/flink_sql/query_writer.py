@@ -153,7 +153,8 @@ class FlinkSqlWriter(QueryWriter):
     def _plan(self, plan: PlanContent) -> CompiledPlan:
         """Return a compiled plan."""
         path_or_text = SnapshotAccess.of(plan=plan).plan
-        assert path_or_text is not None
+        if path_or_text is None:
+            raise OptionError("plan=None: expected a path, or the JSON of a compiled plan")
         access = self._build.access
         if not path_or_text.lstrip().startswith("{"):
             access = self._engine.access_to(path_or_text, access)

@@ -229,3 +229,8 @@ def test_null_among_materialized_handles_is_dropped_as_flink_does():
     handle = layouts.KEYED.read(HandleInput(raw, "test"))
     assert isinstance(handle, h.ChangelogStateBackendHandle)
     assert handle.materialized == (CHANGE,)
+
+
+def test_a_number_that_is_cut_off_is_named() -> None:
+    with pytest.raises(CorruptSnapshotError, match="int of 4 bytes announced, 3 left"):
+        HandleInput(bytes(3), "test").read_int()

@@ -305,6 +305,8 @@ def test_rows_that_do_not_fit_are_refused(engine: Engine, tmp_path: Path) -> Non
         )
     with pytest.raises(NotFoundError, match="no operator 'join' in the plan"):
         writer.bootstrap_query(plan, "join", engine.sql("SELECT id FROM range(1)"))
+    with pytest.raises(OptionError, match="plan=None: expected a path, or the JSON of a compiled plan"):
+        writer.bootstrap_query(None, "join", engine.sql("SELECT id FROM range(1)"))  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="plan: expected the JSON of COMPILE PLAN"):
         writer.bootstrap_query({"no": "plan"}, "join", engine.sql("SELECT id FROM range(1)"))
     joined, last = query("2.3.0", "join-by-unique-keys")[1], query("2.3.0", "last-row")[1]
@@ -341,6 +343,9 @@ def test_the_last_row_needs_an_order(engine: Engine, tmp_path: Path) -> None:
     writer = engine.new()
     with pytest.raises(InvalidRowError, match="there is no column 'came', which says in which order rows came"):
         writer.bootstrap_query(given, "deduplicate", rows)
+    twice = engine.sql(f"SELECT id, customer, amount, 1 AS came, 2 AS came FROM ({ORDERS})")
+    with pytest.raises(InvalidRowError, match="there are several columns 'came'"):
+        writer.bootstrap_query(given, "deduplicate", twice)
     writer.bootstrap_query(given, "deduplicate", engine.sql(f"SELECT id, customer, amount, -id AS came FROM ({ORDERS})")).write(
         tmp_path / "s"
     )
