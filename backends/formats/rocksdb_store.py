@@ -170,7 +170,8 @@ class Store:
             table = self.open_table(file, needs_index=True)
         with self._lock:
             self._tables[file.number] = table
-            kept = sum(table.kept_bytes for table in self._tables.values())  # anew: a table reads its index later
+            # not a running total: a table reads its index after it is opened
+            kept = sum(table.kept_bytes for table in self._tables.values())
             while len(self._tables) > 1 and (len(self._tables) > _OPEN_TABLES or kept > _KEPT_BYTES):
                 kept -= self._tables.popitem(last=False)[1].kept_bytes
         return table

@@ -1,8 +1,8 @@
 """Writing one subtask's keyed state as the files of a new store of RocksDB. Flink: ``RocksNativeFullSnapshotStrategy``.
 
 Each state is a column family, with the framed entries of the canonical format as keys and values. Timers are a column family for
-each queue (``RocksDBPriorityQueueSetFactory``), with empty values. The sorted entries of column families become tables, which a
-manifest lists.
+each queue (``RocksDBPriorityQueueSetFactory``), with empty values. The sorted entries of column families become tables. A
+manifest lists the tables.
 
 A store may keep column families of a store of the source savepoint, in the same files. Changes become tables of level 0, with
 higher sequence numbers. The kept files are added to the manifest at the end, and need not be copied before.
@@ -460,7 +460,7 @@ class NewStore:
     # Files next to tables
 
     def _others(self, base: Manifest | None) -> Iterator[Path]:
-        """Write the manifest and the files beside it."""
+        """Write the manifest, and the other files that are no tables."""
         families = dict(self._base.without_files().families)
         families.setdefault(0, Family(DEFAULT_FAMILY, COMPARATOR))
         for family in self._families:
