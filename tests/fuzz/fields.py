@@ -67,9 +67,9 @@ def recording(data: bytes) -> Iterator[Recording]:
         found.note(self.data, start, size, "text" if what in _TEXTS else "number")
         return taken
 
-    def handle_unpack(self: HandleInput, layout: struct.Struct) -> tuple[Any, ...]:
+    def handle_unpack(self: HandleInput, layout: struct.Struct, title: str = "numbers") -> tuple[Any, ...]:
         start = self.position
-        values = unpack(self, layout)
+        values = unpack(self, layout, title)
         for letter in layout.format[1:]:
             size = struct.calcsize(f">{letter}")
             found.note(self.data, start, size, "number")

@@ -31,7 +31,7 @@ from state_processor.applications.flink_sql.plan import CompiledPlan, read_plan
 from state_processor.applications.flink_sql.query_migration import OPTIONS, MigratedState, QueryMigration, migrated_entries
 from state_processor.applications.flink_sql.query_rows import OWN, ChosenRow, QueryRows, Shape
 from state_processor.errors import OptionError
-from state_processor.options import SnapshotAccess
+from state_processor.options import SnapshotAccess, spelled
 from state_processor.serializers import RowDataSerializer, TupleSerializer, TypeSerializer
 from state_processor.states import StateRequest
 from state_processor.types import AtomicType, ListSerializer, OrderedField, RowType, external_serializer, sorted_map
@@ -154,7 +154,7 @@ class FlinkSqlWriter(QueryWriter):
         """Return a compiled plan."""
         path_or_text = SnapshotAccess.of(plan=plan).plan
         if path_or_text is None:
-            raise OptionError("plan=None: expected a path, or the JSON of a compiled plan")
+            raise OptionError(f"{spelled('plan', None)}: expected a path, or the JSON of a compiled plan")
         access = self._build.access
         if not path_or_text.lstrip().startswith("{"):
             access = self._engine.access_to(path_or_text, access)
