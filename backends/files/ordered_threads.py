@@ -24,6 +24,10 @@ from state_processor.support.recycled_memory import release
 THREADS_VARIABLE: Final = "STATE_PROCESSOR_THREADS"
 PART_BYTES: Final = 16 << 20
 """Bytes of the snapshot in a part that a thread reads: its rows fit into memory beside the parts of other threads."""
+_LARGE_PART_BYTES: Final = 3 * PART_BYTES
+"""Bytes of a part of a large read of files that are not compressed: opening a part takes about a millisecond."""
+_PARTS_OF_A_THREAD: Final = 8
+"""Least number of large parts for each thread: threads end at almost the same time."""
 _SMALL: Final = 4 << 20
 """A read of fewer bytes has one thread: starting threads and opening files again takes as long as reading."""
 _MOST_THREADS: Final = 16
@@ -130,18 +134,28 @@ def _read_in_threads(
 
 
 def parts_for(plan: Callable[..., Sequence[_Item]], threads: int | None) -> Sequence[_Item]:
-    """Return the parts of a read in this process: small ones for several threads.
+    """Return the parts of a read in this process: small ones for several threads, and larger ones of many bytes.
 
     ``plan``: plans parts of a size in bytes, or of the default size. ``threads``: maximum number of threads; ``None`` for the
     default.
     """
-    return plan() if thread_count(threads) < 2 else plan(PART_BYTES)
+    count = thread_count(threads)
+    if count < 2:
+        return plan()
+    parts = plan(PART_BYTES)
+    if any(getattr(part, "is_store", True) for part in parts):
+        return parts
+    size = min(_LARGE_PART_BYTES, _bytes_of(parts) // (_PARTS_OF_A_THREAD * count))
+    return parts if size <= PART_BYTES else plan(size)
 
 
 def threads_for(parts: Collection[Any], threads: int | None) -> int:
     """Return the number of threads of a read of some parts: one if they are small."""
-    sizes = sum(getattr(part, "size", PART_BYTES) for part in parts)
-    return 1 if len(parts) < 2 or sizes < _SMALL else thread_count(threads)
+    return 1 if len(parts) < 2 or _bytes_of(parts) < _SMALL else thread_count(threads)
+
+
+def _bytes_of(parts: Iterable[Any]) -> int:
+    return sum(getattr(part, "size", PART_BYTES) for part in parts)
 
 
 def read_all(

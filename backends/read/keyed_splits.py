@@ -131,6 +131,11 @@ class KeyedSplit:
             return self.between.size
         return self.handle.handle.state_size * len(self.key_groups) // max(1, len(self.handle.key_groups))
 
+    @property
+    def is_store(self) -> bool:
+        """Whether files of RocksDB are read, which are compressed: their rows take several times the bytes."""
+        return isinstance(self.handle.handle, h.IncrementalRemoteKeyedStateHandle)
+
 
 def plan_splits(
     handles: Sequence[KeyedHandle],

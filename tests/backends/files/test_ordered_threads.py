@@ -350,6 +350,33 @@ def test_rows_are_the_same_with_threads(case: str, monkeypatch: pytest.MonkeyPat
     assert read(path, threads=3).size_report("orders", by="key").equals(read(path, threads=1).size_report("orders", by="key"))
 
 
+@dataclass(frozen=True)
+class Part:
+    """A part of a read, of some bytes of the snapshot."""
+
+    size: int
+    is_store: bool
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "is_store", "threads", "expected"),
+    [
+        (10, False, 4, 1),  # small parts, of 16 MB
+        (320, False, 2, 16),  # eight parts for each of two threads
+        (320, False, 4, 20),  # small parts are enough for four
+        (4800, False, 4, 100),  # parts of 48 MB, at most
+        (4800, True, 4, 300),  # compressed rows are several times as large
+        (4800, False, 1, 50),  # the default of one thread, 96 MB
+    ],
+)
+def test_large_reads_have_larger_parts(megabytes: int, is_store: bool, threads: int, expected: int) -> None:
+    def plan(part_bytes: int = 96 << 20) -> list[Part]:
+        count = max(1, round((megabytes << 20) / part_bytes))
+        return [Part((megabytes << 20) // count, is_store)] * count
+
+    assert len(ordered_threads.parts_for(plan, threads)) == expected
+
+
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 
 
