@@ -177,8 +177,8 @@ def _read(info: SnapshotInfo, uid: str | OperatorIdentifier, state: str, options
 
 
 def _labelled(rows: pa.Table, time: datetime, info: SnapshotInfo) -> pa.Table:
-    if taken := [name for name in _COLUMNS if name in rows.column_names]:
-        raise OptionError(f"the rows of the state have the column {taken[0]!r} of the result: read the snapshots one by one")
+    if clashes := [name for name in _COLUMNS if name in rows.column_names]:
+        raise OptionError(f"the rows of the state have the column {clashes[0]!r} of the result: read the snapshots one by one")
     times = (pa.scalar(time, _TIME), pa.scalar(info.time, _TIME))
     values = (*times, pa.scalar(info.checkpoint_id, pa.int64()), pa.scalar(redacted(info.path)))
     labels = [pa.repeat(value, rows.num_rows) for value in values]

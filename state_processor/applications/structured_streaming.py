@@ -269,17 +269,17 @@ class StreamingCheckpoint:
         return lines
 
     @contextmanager
-    def _naming(self, what: str) -> Iterator[None]:
+    def _naming(self, subject: str) -> Iterator[None]:
         """Add the checkpoint to errors of Spark."""
         try:
             yield
         except Exception as problem:  # Java's own errors among them
             if lost := _LOST_FILE.search(str(problem)):
                 raise MissingFileError(
-                    f"{self._path}: {what.strip()}: Spark looks for {lost[1]}. A checkpoint of transformWithState names the "
+                    f"{self._path}: {subject.strip()}: Spark looks for {lost[1]}. A checkpoint of transformWithState names the "
                     "path where the query wrote it: copy it back there"
                 ) from problem
-            raise UnsupportedFormatError(f"{self._path}: {what.strip()}: Spark can't read the state: {problem}") from problem
+            raise UnsupportedFormatError(f"{self._path}: {subject.strip()}: Spark can't read the state: {problem}") from problem
 
 
 def _range(numbers: Sequence[int]) -> str:
@@ -302,12 +302,12 @@ def _variables(store: Any) -> dict[str, bool] | None:
 
 def _different(names: Iterable[str]) -> list[str]:
     """Return names with a number behind those that came before: Spark resolves names without regard to case."""
-    taken: dict[str, str] = {}
+    names_by_lower_case: dict[str, str] = {}
     for name in names:
         numbered = (name if number == 1 else f"{name}_{number}" for number in count(1))
-        free = next(candidate for candidate in numbered if candidate.lower() not in taken)
-        taken[free.lower()] = free
-    return list(taken.values())
+        free = next(candidate for candidate in numbered if candidate.lower() not in names_by_lower_case)
+        names_by_lower_case[free.lower()] = free
+    return list(names_by_lower_case.values())
 
 
 def _flat(rows: DataFrame) -> DataFrame:

@@ -204,7 +204,7 @@ def bootstrap(
 
     def rows(given: Input) -> Any:
         of_spark, of_arrow = next(pair for pair in frames if set(given.columns) <= set(pair[0].columns))
-        names = [dict(given.shown).get(column, column) if shown else column for column in given.columns]
+        names = [dict(given.read_names).get(column, column) if shown else column for column in given.columns]
         if isinstance(writer, sp.SavepointWriter):
             return of_spark.select(*given.columns).toDF(*names)
         return of_arrow.select(list(given.columns)).rename_columns(names)

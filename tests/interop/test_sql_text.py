@@ -56,7 +56,7 @@ def test_a_plan_that_is_compiled_later_continues_the_query(version: str, tmp_pat
         assert {o.uid for o in snapshot.metadata.operators} == {None}, name
         matches = match_query(snapshot, CompiledPlan.parse(plan.read_text("utf-8")))
         assert matches.by_id, name
-        assert [one.operator for one in matches.matches if one.found is None] == [], name
+        assert [one.operator for one in matches.matches if one.plan_operator is None] == [], name
         writer = sp.arrow.SavepointWriter.from_existing(savepoint, plan=plan)
         if name == "left-join":  # its state may also come from tables; its sources continue
             orders = [
@@ -172,7 +172,7 @@ def test_ids_follow_from_plans_of_all_shapes(version: str, tmp_path: Path) -> No
         plan = CompiledPlan.parse((plans / f"{name.replace(' ', '-')}.json").read_text("utf-8"))
         matches = match_query(open_snapshot(savepoint), plan)
         assert matches.by_id, name
-        assert [one.operator for one in matches.matches if one.found is None] == [], name
+        assert [one.operator for one in matches.matches if one.plan_operator is None] == [], name
 
 
 @pytest.mark.parametrize("version", ["1.20.5", "2.3.0"])
@@ -202,5 +202,5 @@ def test_options_of_a_plan_that_differ_from_the_job_are_named(version: str, tmp_
         assert "table.exec.mini-batch.enabled" in advice["two-phases"]
     assert "has time-to-live in the plan, and none in the job" in advice["left-join"]
     by_states = {"source", "global-group-aggregate"} if version == "1.20.5" else {"source"}  # names of 2.3.0 tell the phase
-    assert {one.transformation for one in found["group-aggregate"].found.values()} == by_states
-    assert {one.transformation for one in found["two-phases"].found.values()} == {"source"}
+    assert {one.transformation for one in found["group-aggregate"].plan_operators.values()} == by_states
+    assert {one.transformation for one in found["two-phases"].plan_operators.values()} == {"source"}

@@ -116,8 +116,8 @@ class CheckpointSeries:
     # the checkpoint directory of a job, or the directory above it, which also has the checkpoints of restored jobs
     directory: str | PathLike[str]
     access: SnapshotAccess  # how snapshots are opened
-    _found: list[SnapshotInfo] = field(default_factory=list)
-    _known: dict[tuple[str, datetime | None], Checkpoint] = field(default_factory=dict)
+    _snapshots: list[SnapshotInfo] = field(default_factory=list)
+    _checkpoints: dict[tuple[str, datetime | None], Checkpoint] = field(default_factory=dict)
     _files: dict[str, frozenset[str]] = field(default_factory=dict)
     _said: set[tuple[str, str]] = field(default_factory=set)
 
@@ -127,16 +127,16 @@ class CheckpointSeries:
             checkpoints = self._look()
             if checkpoints and not checkpoints[-1].is_stored(self.access):
                 self._forget()
-            elif checkpoints or not any(info.is_complete is None for info in self._found):
+            elif checkpoints or not any(info.is_complete is None for info in self._snapshots):
                 return checkpoints
         return []  # each one was removed before it was opened, or lacks files
 
     def _forget(self) -> None:
         """Read each ``_metadata`` again in the next look: one was replaced."""
-        self._found, self._known = [], {}
+        self._snapshots, self._checkpoints = [], {}
 
     def _look(self) -> list[Checkpoint]:
-        self._found = snapshots = find_snapshots(self.directory, self.access.storage(), DEPTH, self._found).snapshots
+        self._snapshots = snapshots = find_snapshots(self.directory, self.access.storage(), DEPTH, self._snapshots).snapshots
         by_job: dict[str, list[Checkpoint]] = {}
         seen: dict[tuple[str, datetime | None], Checkpoint] = {}
         for info in snapshots:
@@ -144,7 +144,7 @@ class CheckpointSeries:
             if checkpoint is not None:
                 seen[info.path, info.time] = checkpoint
                 by_job.setdefault(_job(info), []).append(checkpoint)
-        self._known = seen
+        self._checkpoints = seen
         orders = [in_order((c.mark for c in job), self._files_of) for job in by_job.values()]
         self._warn(doubt for order in orders for doubt in order.doubts)
         return _jobs_in_order([order.checkpoints for order in orders])
@@ -169,7 +169,7 @@ class CheckpointSeries:
         """Return a checkpoint if it is whole. Only the files of new ones are looked for."""
         if info.is_complete is False or info.checkpoint_id is None or info.time is None:
             return None
-        checkpoint = self._known.get((info.path, info.time))
+        checkpoint = self._checkpoints.get((info.path, info.time))
         if checkpoint is not None:
             return checkpoint
         try:
@@ -227,7 +227,7 @@ class CheckpointSeries:
         if places:
             self._forget()
             checkpoints = self.whole()
-        is_here = is_stored and any(info.path == position.path for info in self._found)
+        is_here = is_stored and any(info.path == position.path for info in self._snapshots)
         return [c for c in checkpoints[-1:] if not is_here or c.is_after(position)]
 
 

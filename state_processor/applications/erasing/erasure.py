@@ -72,7 +72,7 @@ class FileProof:
     ``files`` and ``bytes``: the number of searched files and parts, and their bytes.
     """
 
-    found: list[dict[str, Any]] = field(default_factory=list)  # the files with a hit: ``file`` and ``count``
+    files_with_hits: list[dict[str, Any]] = field(default_factory=list)  # the files with a hit: ``file`` and ``count``
     # the ids of the operators whose files have a hit that another write removes: an entry that was replaced or deleted before
     operators: set[str] = field(default_factory=set)
     # tables that stay from the source savepoint and were not searched, except for new blocks: ``operator``, ``files``, ``bytes``,
@@ -88,7 +88,7 @@ class FileProof:
             self.bytes += len(part)
             count += sum(sum(needle.count_in(part).values()) for needle in needles)
         if count:
-            self.found.append({"file": file, "count": count})
+            self.files_with_hits.append({"file": file, "count": count})
         return count
 
 
@@ -124,7 +124,7 @@ def _looked_up(
         if keys and table.family not in keys:
             continue  # a state that the header does not have: it is searched
         if keys and table.has(keys[table.family]):
-            proof.found.append({"file": table.store.stream(table.file).describe(), "count": 1})
+            proof.files_with_hits.append({"file": table.store.stream(table.file).describe(), "count": 1})
             proof.operators.add(operator.operator_id)
         check = LOOKED_UP if keys else OTHER_TYPE
         row = rows.setdefault((operator.operator_id, check), _row(operator, check))
@@ -438,7 +438,7 @@ class Erasure:
         return ErasureReport(
             fspath(self.path), fspath(target), self.snapshot.digest, after.digest,
             datetime.now(UTC).isoformat(timespec="seconds"), __version__, self._sought, sorted(self.actions),
-            self.removed, list(_changes(summary)), rewritten, remaining, proof.found, undecoded, self._unsearched,
+            self.removed, list(_changes(summary)), rewritten, remaining, proof.files_with_hits, undecoded, self._unsearched,
             proof.looked_up, proof.files, proof.bytes,
         )  # fmt: skip
 

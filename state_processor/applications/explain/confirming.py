@@ -67,8 +67,8 @@ def by_owner(states: _States, frames: Sequence[str]) -> _States:
     If the trace has no methods, or nothing else is left, all states are returned.
     """
     owned = [pair for pair in states if (owner := _owner(pair[1])) is not None and any(map(owner.search, frames))]
-    own = [pair for pair in states if _owner(pair[1]) is None]
-    return owned or (own if frames and own else states)
+    unowned_states = [pair for pair in states if _owner(pair[1]) is None]
+    return owned or (unowned_states if frames and unowned_states else states)
 
 
 def is_of_other_owner(state: StateSignature, frames: Sequence[str]) -> bool:
@@ -353,10 +353,10 @@ def _of_place(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSign
     operator, state = chosen
     evidence = [f"state {state.name!r} of operator {operator.label} is the only one of the snapshot that the message fits"]
     place: dict[str, Any] = {"operator": operator, "state": state, "part": _PARTS.get(kind, "")}
-    for reading, shown in _readings(kind, state, sighting, scene):
-        certainty = shown
+    for reading, reading_certainty in _readings(kind, state, sighting, scene):
+        certainty = reading_certainty
         doubt = _doubt(state, sighting, scene)
-        if doubt and shown is Certainty.CONFIRMED:
+        if doubt and reading_certainty is Certainty.CONFIRMED:
             certainty = Certainty.PLACE
             evidence = [*evidence, doubt]
         yield of_sighting(sighting, scene, certainty, kind=reading, evidence=evidence, **place)
@@ -382,8 +382,8 @@ def _states_of(
     """Yield the states that a trace may be about. A task has keyed state in its first operator, operator state in any."""
     yield from states_in(operators)
     if not sighting.operators:
-        others = [operator for operator in scene.old_operators if operator not in operators]
-        yield from ((operator, state) for operator, state in states_in(others) if not state.is_keyed)
+        remaining_operators = [operator for operator in scene.old_operators if operator not in operators]
+        yield from ((operator, state) for operator, state in states_in(remaining_operators) if not state.is_keyed)
 
 
 def _only(

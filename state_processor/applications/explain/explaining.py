@@ -238,7 +238,7 @@ def _of_mismatches(scene: Scene, causes: Sequence[FailureCause], symptom: str, *
         certainty = is_shown if group[0].is_bad else Certainty.POSSIBLE
         cause = of_findings(group, certainty)
         is_told = (cause.uid_hash, cause.state) in seen if cause.uid_hash is not None else cause.kind in whole
-        repairs = {(other.kind, other.repairs) for other in (*causes, *mismatches) if other.repairs}
+        repairs = {(earlier.kind, earlier.repairs) for earlier in (*causes, *mismatches) if earlier.repairs}
         if (not has_trace or not is_told) and (cause.kind, cause.repairs) not in repairs:
             mismatches.append(cause)
     yield from sorted(mismatches, key=lambda cause: -_fit(cause, symptom))

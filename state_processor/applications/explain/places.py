@@ -79,7 +79,7 @@ class Room:
 
 
 def _room(doing: str, kind: Kind, **kinds: Kind) -> Room:
-    return Room(doing, kind, {Family(name): other for name, other in kinds.items()})
+    return Room(doing, kind, {Family(name): kind_of_family for name, kind_of_family in kinds.items()})
 
 
 _RESTORE: Final[Mapping[str, Kind]] = {

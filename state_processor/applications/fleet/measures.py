@@ -155,7 +155,7 @@ class Finding:
 class SnapshotFindings:
     """Findings about a snapshot, and the checks that need more than was read."""
 
-    found: Sequence[Finding]
+    findings: Sequence[Finding]
     unchecked: Sequence[str]
 
 
@@ -326,7 +326,7 @@ class Measurement:
         registered = RegisteredStates.of(snapshot)
         releases = restoring_releases(snapshot, registered)
         seen = findings(snapshot, self._earlier(ordered), registered, age, self.timeout)
-        judged = [*seen.found, *_not_restorable(registered, releases.text)]
+        judged = [*seen.findings, *_not_restorable(registered, releases.text)]
         is_whole = not registered.unread
         return {
             "path": newest.path,

@@ -56,12 +56,12 @@ class AggregateCall:
     has_digits: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
-        arguments = self.shown if self.arguments or self.function != "count" else "*"
+        arguments = self.argument_text if self.arguments or self.function != "count" else "*"
         text = f"{self.function}({'distinct ' if self.distinct else ''}{arguments})"
         return text if self.filter is None else f"{text} filter {self.texts.get(self.filter, self.filter)}"
 
     @property
-    def shown(self) -> str:
+    def argument_text(self) -> str:
         """The columns of the arguments as text."""
         return ", ".join(self.texts.get(column, column) for column in self.arguments)
 
@@ -158,7 +158,7 @@ def accumulator(calls: Sequence[AggregateCall], *, counts_rows: bool) -> PlanFie
     fields = [field for call in calls for field in call.fields()]
     if counts_rows and not any(call.counts_rows for call in calls):
         fields.append(PlanField(ROW_COUNT, BIGINT))
-    views = {call.arguments: call.shown for call in calls if call.has_view}
+    views = {call.arguments: call.argument_text for call in calls if call.has_view}
     fields += [PlanField(f"distinct({arguments})") for arguments in views.values()]
     return distinct_names(fields)
 
@@ -361,19 +361,21 @@ class Input:
     """Rows at an input of an operator."""
 
     columns: Mapping[str, LogicalType]  # the columns, with distinct names from the plan
-    shown: Mapping[str, str]  # the names of these columns when state is read: names of computed columns are their expressions
+    read_names: Mapping[
+        str, str
+    ]  # the names of these columns when state is read; the name of a computed column is its expression
     key: tuple[str, ...]  # the columns of the operator's key
 
     @classmethod
-    def of(cls, fields: PlanFields, shown: PlanFields, key: Any) -> Input:
-        """Return the rows with some fields. ``shown``: their names when state is read. ``key``: the positions of the key."""
+    def of(cls, fields: PlanFields, read_fields: PlanFields, key: Any) -> Input:
+        """Return the rows with some fields. ``read_fields``: their names when state is read. ``key``: its positions."""
         columns: dict[str, LogicalType] = {}
         for column in distinct_names(fields):
             if column.type is None:
                 raise OptionError(f"its input has the column {column.name!r} of a Java class that the plan does not describe")
             columns[column.name] = column.type
         names = tuple(columns)
-        return cls(columns, dict(zip(names, (f.name for f in shown), strict=True)), tuple(names[int(i)] for i in key or ()))
+        return cls(columns, dict(zip(names, (f.name for f in read_fields), strict=True)), tuple(names[int(i)] for i in key or ()))
 
     def times(self, kind: str) -> list[str]:
         """Return the columns with time attributes of a kind: ``ROWTIME`` or ``PROCTIME``."""
@@ -396,7 +398,7 @@ class Input:
 
     def given_as(self, column: str, names: Collection[str]) -> str:
         """Return the given name of a column: its name in the plan, or the shown name."""
-        return column if column in names else self.shown[column]
+        return column if column in names else self.read_names[column]
 
     def type_of(self, names: Sequence[str]) -> RowType:
         """Return the row type of some columns."""

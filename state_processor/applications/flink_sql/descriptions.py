@@ -78,7 +78,7 @@ class QueryMatch:
     """The match of an operator of a snapshot."""
 
     operator: OperatorState
-    found: PlanOperator | None  # the operator of the plan; ``None`` if none or several are possible
+    plan_operator: PlanOperator | None  # the operator of the plan; ``None`` if none or several are possible
     evidence: tuple[str, ...] = ()  # what the match is based on
     candidates: tuple[PlanOperator, ...] = ()  # the possible operators, if there are several
 
@@ -92,9 +92,9 @@ class QueryMatches:
     advice: tuple[str, ...] = ()  # how to compile the plan so that it fits the job, if options of the job differ
 
     @property
-    def found(self) -> dict[str, PlanOperator]:
+    def plan_operators(self) -> dict[str, PlanOperator]:
         """The operators of the plan, by the recorded ids of the operators of the snapshot."""
-        return {match.operator.operator_id: match.found for match in self.matches if match.found is not None}
+        return {match.operator.operator_id: match.plan_operator for match in self.matches if match.plan_operator is not None}
 
 
 def with_query(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
@@ -107,7 +107,7 @@ def with_query(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
     if operators and not any(o.operator_id in plan.operators for o in operators):
         matches = match_query(snapshot, plan)
         _report(matches)
-        renamed = tuple(_renamed(o, matches.found.get(o.operator_id)) for o in operators)
+        renamed = tuple(_renamed(o, matches.plan_operators.get(o.operator_id)) for o in operators)
         recorded = {new.operator_id: old.operator_id for old, new in zip(operators, renamed, strict=True) if new is not old}
         if not any(o.operator_id in plan.operators for o in renamed):
             labels = ", ".join(o.label for o in operators)
@@ -130,14 +130,14 @@ def _renamed(operator: OperatorState, translated: PlanOperator | None) -> Operat
 
 def _report(matches: QueryMatches) -> None:
     """Log the operators without a match, and the advice, if any operator has a match."""
-    for match in matches.matches if matches.found else ():
-        if match.found is None and (match.candidates or match.operator.state_size):
+    for match in matches.matches if matches.plan_operators else ():
+        if match.plan_operator is None and (match.candidates or match.operator.state_size):
             labels = some_of([candidate.label for candidate in match.candidates]) if match.candidates else "none"
             _LOG.warning(
                 "%s: operator %s keeps its id; operators of the plan that fit: %s",
                 spelled("plan"), match.operator.name or match.operator.operator_id, labels,
             )  # fmt: skip
-    for advice in matches.advice if matches.found else ():
+    for advice in matches.advice if matches.plan_operators else ():
         _LOG.warning("%s: %s", spelled("plan"), advice)
 
 
@@ -287,22 +287,22 @@ class _SubmittedJob:
     def _other_ttl(self, matches: Iterable[QueryMatch]) -> Iterator[str]:
         """Yield the operators whose states have time-to-live in the job only, or in the plan only."""
         for match in matches:
-            planned = match.found.node.has_ttl if match.found is not None else {}
+            planned = match.plan_operator.node.has_ttl if match.plan_operator is not None else {}
             states = [state for variants in self.states[match.operator.operator_id].values() for state in variants]
             keyed = [state.has_ttl for state in states if state.is_keyed and not state.is_timer]
-            if match.found is not None and planned and keyed and any(keyed) != any(planned.values()):
+            if match.plan_operator is not None and planned and keyed and any(keyed) != any(planned.values()):
                 has, lacks = ("job", "plan") if any(keyed) else ("plan", "job")
                 yield (
-                    f"the state of {match.found.label} has time-to-live in the {has}, and none in the {lacks}; Flink "
+                    f"the state of {match.plan_operator.label} has time-to-live in the {has}, and none in the {lacks}; Flink "
                     "refuses to restore it. Compile the plan with the job's value of 'table.exec.state.ttl'"
                 )
 
 
 def _with_uid(match: QueryMatch) -> QueryMatch:
     """Return a match without the operator of the plan, if this operator does not have a uid in a job that runs the plan."""
-    if match.found is None or match.found.transformation not in _OF_SINKS:
+    if match.plan_operator is None or match.plan_operator.transformation not in _OF_SINKS:
         return match
-    connector = str(match.found.node.at("dynamicTableSink", "table", "resolvedTable", "options", "connector", default=""))
+    connector = str(match.plan_operator.node.at("dynamicTableSink", "table", "resolvedTable", "options", "connector", default=""))
     if connector not in _WITHOUT_UIDS:
         return match
     return QueryMatch(match.operator, None, (f"a sink of {connector} does not get uids from a plan",))

@@ -58,7 +58,7 @@ class Column(NamedTuple):
     """A column: its name, or its expression instead of a name from Flink."""
 
     text: str
-    made: str = ""
+    generated_name: str = ""
 
 
 Columns = Sequence[Column | None]
@@ -280,7 +280,7 @@ class PlanNode:
         used_names = set(names)
         fields = []
         for position, (field_, own_name, column) in enumerate(zip(self.output, names, self.columns, strict=True)):
-            name = column.text if column.made else own_name
+            name = column.text if column.generated_name else own_name
             while name != own_name and name in used_names:
                 name = f"{name}_{position}"
             used_names.add(name)
@@ -352,10 +352,10 @@ def kind_of_type(node_type: str) -> str:
 
 def _with_text(name: str, column: Column | None) -> Column:
     """Return a column with its text, if Flink made its name."""
-    if column is None or not (_MADE.fullmatch(name) or (column.made and _is_numbered(name, column.made))):
+    if column is None or not (_MADE.fullmatch(name) or (column.generated_name and _is_numbered(name, column.generated_name))):
         return Column(name)
     text = column.text if len(column.text) <= _LONGEST else f"{column.text[: _LONGEST - 1]}…"
-    return Column(text, made=name)
+    return Column(text, generated_name=name)
 
 
 def _is_numbered(name: str, base: str) -> bool:

@@ -427,6 +427,6 @@ def _check_view(call: AggregateCall, change: ViewChange, sides: tuple[Calls, Cal
         raise StateMigrationError(f"{call}: more than {_MOST_BITS} calls with DISTINCT share its values; drop some of them")
     if not change.as_bits and None in change.calls:
         raise StateMigrationError(
-            f"another call with DISTINCT of {call.shown} is new, and its state has the numbers of rows of all such calls; "
-            "give the new call another argument, such as a computed column, and it starts without values"
+            f"another call with DISTINCT of {call.argument_text} is new, and its state has the numbers of rows of all such "
+            "calls; give the new call another argument, such as a computed column, and it starts without values"
         )

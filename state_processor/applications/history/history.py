@@ -232,10 +232,10 @@ def _at_the_same_time(
 ) -> npt.NDArray[np.bool_]:
     """Return for each operator whether the times of two of its jobs overlap."""
     together = np.zeros(int(operators.max(initial=-1)) + 1, dtype=bool)
-    known = np.flatnonzero(micros >= 0)
-    if not len(known):
+    timed_rows = np.flatnonzero(micros >= 0)
+    if not len(timed_rows):
         return together
-    rows = known[np.lexsort((micros[known], jobs[known], operators[known]))]
+    rows = timed_rows[np.lexsort((micros[timed_rows], jobs[timed_rows], operators[timed_rows]))]
     is_first = np.any(np.diff([operators[rows], jobs[rows]], prepend=-1), axis=0)
     starts = np.flatnonzero(is_first)  # of the rows of a job of an operator
     of, begins, ends = operators[rows[starts]], micros[rows[starts]], micros[rows[np.append(starts[1:], len(rows)) - 1]]

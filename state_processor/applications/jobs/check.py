@@ -252,7 +252,7 @@ class _Check:
         self._old, self._new, self._target, self._contents = old, new, repairs.target, contents
         self._repairs, self._queries = repairs, queries
         self._by_hash = {uid_hash: operator for operator in new.operators for uid_hash in operator.hashes}
-        self._known = {o.uid_hash for o in old.operators}
+        self._old_hashes = {o.uid_hash for o in old.operators}
         states = (state for operator in new.operators for state in (operator.states or {}).values())
         self._classes = {name for state in states for name in class_names(state)}
         self._notes: dict[str, None] = {}
@@ -261,7 +261,7 @@ class _Check:
 
     def report(self) -> JobReport:
         verdicts = [verdict for operator in self._old.operators for verdict in self._operator(operator)]
-        fresh = [o for o in self._new.operators if not self._known.intersection(o.hashes) and o.uid_hash is not None]
+        fresh = [o for o in self._new.operators if not self._old_hashes.intersection(o.hashes) and o.uid_hash is not None]
         verdicts += [OperatorVerdict(o.label, o.uid_hash, Outcome.NEW, "the snapshot does not have this operator") for o in fresh]
         if self._functions:
             self._notes[
@@ -340,7 +340,7 @@ class _Check:
         These are operators that the snapshot lacks. If none can take the states of an operator whose id is gone, another operator
         may have got the id of an operator that was removed.
         """
-        free = [new for new in self._new.operators if not self._known.intersection(new.hashes)]
+        free = [new for new in self._new.operators if not self._old_hashes.intersection(new.hashes)]
         takers = [new for new in free if takes_all(old, new)] or [new for new in free if has_names_of(old, new)]
         if takers or old.uid_hash in self._by_hash:
             return takers

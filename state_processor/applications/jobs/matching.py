@@ -418,15 +418,17 @@ def matched_query(old: str | PathLike[str], new: str | PathLike[str], access: Sn
     matches = match_query(snapshot, plan)
     sure = Confidence.CERTAIN if matches.by_id else Confidence.HIGH
     matches_with_state = (
-        _of_query(match, sure) for match in matches.matches if match.found or match.candidates or match.operator.state_size
+        _of_query(match, sure)
+        for match in matches.matches
+        if match.plan_operator or match.candidates or match.operator.state_size
     )
     return OperatorMatches(tuple(matches_with_state), matches.advice)
 
 
 def _of_query(match: QueryMatch, sure: Confidence) -> OperatorMatch:
     old = match.operator.label
-    if match.found is not None:
-        return OperatorMatch(old, match.operator.name, match.found.uid, sure, match.evidence)
+    if match.plan_operator is not None:
+        return OperatorMatch(old, match.operator.name, match.plan_operator.uid, sure, match.evidence)
     candidates = tuple(candidate.uid for candidate in match.candidates)
     confidence = Confidence.AMBIGUOUS if candidates else Confidence.NONE
     return OperatorMatch(old, match.operator.name, None, confidence, match.evidence, candidates)
@@ -455,8 +457,8 @@ def match_signatures(old: JobSignature, new: JobSignature) -> OperatorMatches:
     doubts = {o.uid_hash: (*id_doubts(o, n, old.operators, new.operators), *_unread(o, n)) for o, n in pairs_by_id}
     equal = {o.uid_hash: n for o, n in pairs_by_id if _is_same(o, doubts[o.uid_hash])}
     left_old = [o for o in old.operators if o.uid_hash not in equal and o.has_state]
-    taken = {id(operator) for operator in equal.values()}
-    left_new = [o for o in new.operators if id(o) not in taken]
+    matched_ids = {id(operator) for operator in equal.values()}
+    left_new = [o for o in new.operators if id(o) not in matched_ids]
     pairs = {(i, j): evidence(o, n) for i, o in enumerate(left_old) for j, n in enumerate(left_new)}
     decided = _unique_pairs({place: facts for place, facts in pairs.items() if facts}, len(left_old))
     equal_pairs = ((o, equal[o.uid_hash]) for o in old.operators if o.uid_hash in equal)

@@ -127,7 +127,7 @@ def combined_states(old: OperatorSignature, new: OperatorSignature) -> list[str]
 
     Their values restore as they are. Another function goes on with them: a maximum with what was a sum.
     """
-    states = [(one.states or {}) for one in (old, new)]
+    states = [(operator.states or {}) for operator in (old, new)]
     common = (name for name, state in states[0].items() if name in states[1] and state.kind == states[1][name].kind)
     return sorted(name for name in common if states[0][name].kind in _COMBINED or name in _OF_FUNCTIONS)
 

@@ -433,7 +433,7 @@ def _carried_out(
         tuple(snapshot.directory for snapshot in removal.snapshots),
         tuple(file.path for file in removal.files),
         removal.size,
-        len(removal.kept),
+        len(removal.users_by_path),
         removal.outside,
         len(planned.uses.snapshots),
         removal.spared,

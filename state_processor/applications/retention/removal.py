@@ -76,7 +76,7 @@ class Removal:
     snapshots: tuple[StoredSnapshot, ...]  # the snapshots, oldest first
     # their files that no other snapshot uses, or files that no snapshot uses; ``_metadata`` of snapshots first
     files: tuple[ListedFile, ...]
-    kept: dict[str, tuple[str, ...]]  # by path: the other snapshots that use a file of a removed snapshot
+    users_by_path: dict[str, tuple[str, ...]]  # by path: the other snapshots that use a file of a removed snapshot
     outside: tuple[str, ...] = ()  # files of removed snapshots that are outside of the directory, and stay
     # files that removed snapshots name and that stay all the same: they do not have the name and the place of a file that Flink
     # writes, or were changed within the guard. What a ``_metadata`` names is input, and may be any file. After the removal, also

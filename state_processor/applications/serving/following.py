@@ -306,7 +306,7 @@ class KeptFiles(Storage):
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(options)
-        self._kept: dict[str, OpenFile] = {}
+        self._files_by_name: dict[str, OpenFile] = {}
         self._lock = process_lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -314,18 +314,18 @@ class KeptFiles(Storage):
 
     def _open(self, path: str | os.PathLike[str], context: str) -> OpenFile:
         name = str(Location.parse(path))
-        file = self._kept.get(name)
+        file = self._files_by_name.get(name)
         if file is None:
             opened = super()._open(path, context)
             with self._lock:
-                file = self._kept.setdefault(name, opened)
+                file = self._files_by_name.setdefault(name, opened)
         return file
 
     def size_if_file(self, path: str | os.PathLike[str]) -> int | None:
         """Return the length of a file, also after its removal; ``None`` if it is not a file."""
-        file = self._kept.get(str(Location.parse(path)))
+        file = self._files_by_name.get(str(Location.parse(path)))
         return super().size_if_file(path) if file is None else file.size
 
     def is_file(self, path: str | os.PathLike[str]) -> bool:
         """Return whether a path is a file, or was one when it was opened."""
-        return str(Location.parse(path)) in self._kept or super().is_file(path)
+        return str(Location.parse(path)) in self._files_by_name or super().is_file(path)

@@ -217,7 +217,7 @@ class SqlSession:
         self._only_select = only_select
         self._connection = connection
         self._opened: dict[View, StateScan | pa.Table | _Unread] = {}
-        self._made: dict[View, pa.Schema] = {}
+        self._view_schemas: dict[View, pa.Schema] = {}
         self._schemas: set[str] = set()
         self._is_changed = False
         self._failures: list[StateProcessorError] = []
@@ -336,7 +336,9 @@ class SqlSession:
     def _notes(self, fields: QueryFields | None) -> dict[str, None]:
         """Return the comments on columns of the views that a query names. Results of DuckDB don't have comments."""
         named = [view for name, view in self._by_name().items() if fields is not None and name in fields.tables]
-        return dict.fromkeys(note for view in named if view in self._made for note in comments_of(self._made[view]).values())
+        return dict.fromkeys(
+            note for view in named if view in self._view_schemas for note in comments_of(self._view_schemas[view]).values()
+        )
 
     def _by_name(self) -> dict[tuple[str, ...], View]:
         return {tuple(p.casefold() for p in (view.schema, view.name) if p is not None): view for view in self.views}
@@ -367,7 +369,7 @@ class SqlSession:
     def _make(self, view: View, opened: StateScan | pa.Table, schema: pa.Schema) -> None:
         from state_processor.applications.sql.session import StateDataset
 
-        if view in self._made and self._made[view].equals(schema):
+        if view in self._view_schemas and self._view_schemas[view].equals(schema):
             return
         source = opened if isinstance(opened, pa.Table) else StateDataset(opened, schema, self._failures.append)
         name = quoted(view.schema or "main")
@@ -380,7 +382,7 @@ class SqlSession:
         if notes:
             self._connection.execute(f"COMMENT ON VIEW {quoted(view.name)} IS '{notes.replace(chr(39), chr(39) * 2)}'")
         self._connection.execute("SET schema = 'main'")
-        self._made[view] = schema
+        self._view_schemas[view] = schema
 
 
 # Conditions on the rows of a state

@@ -118,7 +118,7 @@ def view_of(calls: Sequence[AggregateCall], fields: PlanFields, state: StateDesc
         columns = views[int(match[1])]
         rows = {f.name: f for f in distinct_names(fields)}
         of = [call for call in calls if call.has_view and call.arguments == columns]
-        whose, values_text = ", ".join(map(str, of)), of[0].shown
+        whose, values_text = ", ".join(map(str, of)), of[0].argument_text
         counted_as = "its number" if counted else "a bit for each of these calls that has counted it"
         if match[2]:
             return Meaning(f"{whose}: the null among the values of {values_text}: {counted_as}")

@@ -235,7 +235,7 @@ def _projection(node: PlanNode) -> Columns:
         # Flink's planner adds a 0 to the name of another column; users number from 1 or 2.
         is_made = name.endswith("0") and name[:-1] in names if node.kind == "calc" else _OF_FUNCTION.fullmatch(name)
         if column is not None and expression.get("kind") != "INPUT_REF" and is_made:
-            column = column._replace(made=name)
+            column = column._replace(generated_name=name)
         columns.append(column)
     return columns
 

@@ -79,16 +79,16 @@ def matched(savepoint: Path, plan: Path) -> QueryMatches:
 def test_all_operators_have_the_ids_that_follow_from_the_plan(version: str, name: str) -> None:
     found = matched(*text_query(version, name))
     assert found.by_id
-    assert [one.operator.operator_id for one in found.matches if one.found is None] == []
+    assert [one.operator.operator_id for one in found.matches if one.plan_operator is None] == []
     if version == "2.3.0":  # Flink's own names of the operators
         names = {}
         for one in found.matches:
-            assert one.found is not None
+            assert one.plan_operator is not None
             shown, number = re.fullmatch(r"(?:Source: |Sink: )?(.+)\[(\d+)\]", one.operator.name or "").groups()
-            node = one.found.node
+            node = one.plan_operator.node
             kinds = {"source": ("orders", "customers", "homes", "late_orders", "late_customers"), "sink": ("results",)} | NAMED
             camel = "".join(part.capitalize() for part in node.kind.split("-"))
-            assert shown in kinds.get(one.found.transformation, (camel,)), (one.operator.name, one.found.uid)
+            assert shown in kinds.get(one.plan_operator.transformation, (camel,)), (one.operator.name, one.plan_operator.uid)
             names.setdefault(int(number), set()).add(node.id)
         assert [sorted(ids) for _, ids in sorted(names.items())] == [[n] for n in sorted(set().union(*names.values()))]
     savepoint, plan = text_query(version, name)
@@ -108,15 +108,15 @@ def without_ids(snapshot: Snapshot) -> Snapshot:
 def test_operators_of_another_shape_are_matched_by_structure_and_never_wrongly(version: str, name: str) -> None:
     savepoint, plan = text_query(version, name)
     snapshot = open_snapshot(savepoint)
-    right = [one.found for one in match_query(snapshot, plan_of(plan)).matches]
+    right = [one.plan_operator for one in match_query(snapshot, plan_of(plan)).matches]
     found = match_query(without_ids(snapshot), plan_of(plan))
     assert not found.by_id
     for one, expected in zip(found.matches, right, strict=True):
         assert expected is not None
-        assert one.found is None or one.found.uid == expected.uid, one
+        assert one.plan_operator is None or one.plan_operator.uid == expected.uid, one
         if one.candidates:
             assert expected.uid in {candidate.uid for candidate in one.candidates}
-    stateful = [one for one in found.matches if one.operator.state_size and one.found is None]
+    stateful = [one for one in found.matches if one.operator.state_size and one.plan_operator is None]
     assert [one for one in stateful if len(one.candidates) < 2 and "distinct values have" not in one.evidence[-1]] == []
 
 
@@ -128,9 +128,9 @@ def test_sinks_without_uids_keep_their_ids(connector: str, has_uid: bool) -> Non
     found = match_query(open_snapshot(savepoint), CompiledPlan.parse(json.dumps(content)))
     assert found.by_id
     (sink,) = (one for one in found.matches if "results" in (one.operator.name or ""))
-    assert (sink.found is not None) == has_uid
+    assert (sink.plan_operator is not None) == has_uid
     assert has_uid or sink.evidence == (f"a sink of {connector} does not get uids from a plan",)
-    assert all(one.found is not None for one in found.matches if one is not sink)
+    assert all(one.plan_operator is not None for one in found.matches if one is not sink)
 
 
 def test_ambiguous_operators_keep_their_ids_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -188,9 +188,9 @@ def test_the_plan_of_another_version_is_matched_by_id_or_structure() -> None:
     for name in sorted(path.name for path in (unpacked("sql-text") / "1.20.5").iterdir()):
         savepoint, own = text_query("1.20.5", name)
         _, newer = text_query("2.3.0", name)
-        right = {one.operator.operator_id: one.found for one in matched(savepoint, own).matches}
+        right = {one.operator.operator_id: one.plan_operator for one in matched(savepoint, own).matches}
         for one in matched(savepoint, newer).matches:
             expected = right[one.operator.operator_id]
             assert expected is not None
-            if one.found is not None:
-                assert one.found.transformation == expected.transformation, (name, one)
+            if one.plan_operator is not None:
+                assert one.plan_operator.transformation == expected.transformation, (name, one)
