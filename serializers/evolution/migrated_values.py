@@ -320,12 +320,12 @@ class Observations:
     """Classes in collections of undecided type, by path, and the serializers that collect them."""
 
     def __init__(self) -> None:
-        self.found: dict[str, Found] = {}
+        self.elements_by_path: dict[str, Found] = {}
 
     def adapt(self, path: str, written: KryoSerializer, target: TypeSerializer | None) -> Codec:
         """Return the codec of :func:`converting` that also tries to write, or one that observes an undecided collection."""
         if target is None:
-            return observing(written, self.found.setdefault(path, Found.nothing(written.type_class)))
+            return observing(written, self.elements_by_path.setdefault(path, Found.nothing(written.type_class)))
         to_value, to_bytes = converter_to(target), target.serialize
 
         def tried(node: Node | None) -> Any:

@@ -174,8 +174,8 @@ def _without_transaction(id_: str, rows: Sequence[Row]) -> list[Row]:
     remaining = []
     for row in rows:
         if row.get(kafka.TRANSACTION) != id_:
-            kept = [transaction for transaction in row.get(column) or () if transaction[kafka.TRANSACTION] != id_]
-            remaining.append({**row, column: kept} if row.get(column) else row)
+            other_transactions = [transaction for transaction in row.get(column) or () if transaction[kafka.TRANSACTION] != id_]
+            remaining.append({**row, column: other_transactions} if row.get(column) else row)
     if remaining == rows:
         ids = {t[kafka.TRANSACTION] for row in rows for t in (row, *(row.get(column) or ())) if kafka.TRANSACTION in t}
         raise NotFoundError.naming_nearest("transaction", id_, filter(None, ids), "the sink")

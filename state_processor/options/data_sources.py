@@ -123,7 +123,7 @@ class SourceOptions:
     operator: OperatorIdentifier | None = None  # the operator; ``None`` if the options do not name it
     read: ReadOptions = field(default_factory=ReadOptions)
     access: SnapshotAccess = field(default_factory=SnapshotAccess)
-    given: frozenset[str] = frozenset()  # the options that are given, as keyword arguments
+    named_arguments: frozenset[str] = frozenset()  # the options that are given, as keyword arguments
     state: str | None = option(
         "text", "Name of the state. Without it all keyed states are read: one row per key, one column per state."
     )

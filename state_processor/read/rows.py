@@ -334,9 +334,10 @@ def merged_description(variants: Sequence[StateDescription]) -> StateDescription
 def _merged(first: StateDescription, second: StateDescription) -> StateDescription:
     serializers = {}
     for role in first.serializers.keys() & second.serializers.keys():
-        own = first.serializers[role].snapshot()
-        snapshot = merged(own, second.serializers[role].snapshot())
-        if snapshot is not None and snapshot is not own:  # a serializer may be more than its snapshot, such as the key of PyFlink
+        first_snapshot = first.serializers[role].snapshot()
+        snapshot = merged(first_snapshot, second.serializers[role].snapshot())
+        # A serializer may be more than its snapshot, such as the key of PyFlink
+        if snapshot is not None and snapshot is not first_snapshot:
             serializers[role] = snapshot.restore_serializer()
     return first.with_serializers(**serializers)
 

@@ -95,8 +95,8 @@ def find_reader(options: SourceOptions, read: StatesToRead) -> SelectableStateRe
     """Return the reader of states, unless an option does not act on them."""
     stored, states = read.stored, list(chain.from_iterable(read.variants.values()))
     place = stored.label if options.state is None else f"state {options.state!r} of {stored.label}"
-    check_effects(options.given, read.kind, EFFECTIVE_OPTIONS, place)
-    check_time_to_live(options.given, place, has_ttl=any(state.has_ttl for state in states))
+    check_effects(options.named_arguments, read.kind, EFFECTIVE_OPTIONS, place)
+    check_time_to_live(options.named_arguments, place, has_ttl=any(state.has_ttl for state in states))
     if options.read.types.python_types:
         check_known(options.read.types.python_types, stored.survey()[0], stored.label)
     if read.note:

@@ -121,10 +121,10 @@ class OnKeys:
 class PartitionTask:
     """Steps over the rows of a partition.
 
-    ``given`` and ``result``: the columns before and after.
+    ``input_schema`` and ``result``: the columns before and after.
     """
 
-    given: pa.Schema
+    input_schema: pa.Schema
     steps: tuple[Step, ...]
     result: pa.Schema
 
@@ -135,8 +135,10 @@ class PartitionTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows after all steps. Spark gives columns by number, and times in the zone of the session."""
-        names = self.given.names
-        tables: Iterator[pa.Table] = (pa.Table.from_arrays(b.columns, names).cast(self.given) for b in batches if b.num_rows)
+        names = self.input_schema.names
+        tables: Iterator[pa.Table] = (
+            pa.Table.from_arrays(b.columns, names).cast(self.input_schema) for b in batches if b.num_rows
+        )
         for step in self.steps:
             tables = step(tables)
         for table in tables:
@@ -147,33 +149,33 @@ class PartitionTask:
 class SparkRows:
     """Rows of a DataFrame; see :class:`~state_processor.write.rows.row_protocol.Rows` for the methods."""
 
-    given: DataFrame
+    source_frame: DataFrame
     task: PartitionTask | None = None  # what tasks do with its partitions first
 
     @cached_property
     def frame(self) -> DataFrame:
         """The rows."""
         if self.task is None:
-            return self.given
-        send_package(self.given.sparkSession)
-        by_number = [f.col(quoted(name)).alias(f"column{i}") for i, name in enumerate(self.task.given.names)]
-        return self.given.select(*by_number).mapInArrow(self.task, _types_of(self.task.result))
+            return self.source_frame
+        send_package(self.source_frame.sparkSession)
+        by_number = [f.col(quoted(name)).alias(f"column{i}") for i, name in enumerate(self.task.input_schema.names)]
+        return self.source_frame.select(*by_number).mapInArrow(self.task, _types_of(self.task.result))
 
     @cached_property
     def schema(self) -> pa.Schema:
         """Names and types of the columns."""
-        return typed_schema_of(self.given.schema) if self.task is None else self.task.result
+        return typed_schema_of(self.source_frame.schema) if self.task is None else self.task.result
 
     @property
     def case_sensitive(self) -> bool:
         """True if the session distinguishes names of columns that differ in case only."""
-        return self.given.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
+        return self.source_frame.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
 
     def spelled(self, columns: Sequence[str]) -> SparkRows:
         """Return the rows with the given spelling of columns, if the session ignores case."""
-        names = self.given.columns
+        names = self.source_frame.columns
         alike = names if self.case_sensitive else spelled_alike(names, columns)
-        return self if alike == names else SparkRows(self.given.toDF(*alike))
+        return self if alike == names else SparkRows(self.source_frame.toDF(*alike))
 
     def select(self, columns: ColumnNames) -> SparkRows:
         """Return some columns under other names."""
@@ -186,13 +188,13 @@ class SparkRows:
 
     def of_values(self, values: pa.Array) -> SparkRows:
         """Return rows of the same session with one column ``value``, in one partition."""
-        return SparkRows(_frame_of(self.given.sparkSession, pa.table({"value": values})).coalesce(1))
+        return SparkRows(_frame_of(self.source_frame.sparkSession, pa.table({"value": values})).coalesce(1))
 
     def on_batches(self, operation: Operation) -> SparkRows:
         """Return the results of an operation on each batch. Operations that follow each other are one task."""
         task = PartitionTask(self.schema, (), self.schema) if self.task is None else self.task
         steps: tuple[Step, ...] = (*task.steps, OnBatches(named_later(operation)))
-        return SparkRows(self.given, replace(task, steps=steps, result=_result(operation, self.schema)))
+        return SparkRows(self.source_frame, replace(task, steps=steps, result=_result(operation, self.schema)))
 
     def by_key(self, columns: Sequence[str], operation: Operation, *, combines: bool = False) -> SparkRows:
         """Return the results of an operation on all rows of a key."""

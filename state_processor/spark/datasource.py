@@ -99,7 +99,7 @@ class FlinkSavepointDataSource(SnapshotDataSource):
     >>> sink.mode("append").save(path)  # doctest: +SKIP
     """
 
-    _known: KnownStates | None = None
+    _states: KnownStates | None = None
     """What :meth:`schema` has read; Spark pickles the object after that, and hands it to the process that plans the read."""
 
     @classmethod
@@ -125,7 +125,7 @@ class FlinkSavepointDataSource(SnapshotDataSource):
 
         options, _ = self._parsed(SAVEPOINT_FORMAT)
         stored = open_operator(options)
-        self._known = known_states(options, stored)
+        self._states = known_states(options, stored)
         reader = find_reader(options, StatesToRead.find(stored, options.state, options.kind))
         return with_table_options(spark_schema(reader.schema), self.options)
 
@@ -137,12 +137,12 @@ class FlinkSavepointDataSource(SnapshotDataSource):
         """
         options, serializers = self._parsed(SAVEPOINT_FORMAT, schema)
         if options.pushdown is None:
-            return SavepointStateReader(options, schema, serializers, self._known)
+            return SavepointStateReader(options, schema, serializers, self._states)
         if not HAS_FILTERS:
             raise OptionError(
                 f"option pushdown={options.pushdown}: Python data sources get filters since Spark 4.1; use the option keys"
             )
-        return KeyFilteringStateReader(options, schema, serializers, self._known)
+        return KeyFilteringStateReader(options, schema, serializers, self._states)
 
 
 @documents(READING_METADATA)
@@ -185,9 +185,9 @@ class StatePartition(InputPartition):
 class SavepointStateReader(DataSourceReader):
     """A reader of one state, or of all keyed states of an operator."""
 
-    _not_sent: ClassVar[tuple[str, ...]] = ("_opened", "_known")
+    _not_sent: ClassVar[tuple[str, ...]] = ("_opened", "_states")
     """Attributes that tasks do not need."""
-    _known: KnownStates | None = None
+    _states: KnownStates | None = None
 
     def __init__(
         self, options: SourceOptions, schema: StructType, serializers: TaskSerializers, states: KnownStates | None
@@ -195,7 +195,7 @@ class SavepointStateReader(DataSourceReader):
         self._options = options
         self._schema = schema
         self._serializers = serializers
-        self._known = states
+        self._states = states
 
     @property
     def _reader(self) -> SelectableStateReader:
@@ -207,7 +207,7 @@ class SavepointStateReader(DataSourceReader):
         from state_processor.read.scans import find_reader, open_operator
 
         self._serializers.enter()
-        stored = open_operator(self._options, self._known)
+        stored = open_operator(self._options, self._states)
         return stored, find_reader(self._options, StatesToRead.find(stored, self._options.state, self._options.kind))
 
     def __getstate__(self) -> dict[str, Any]:

@@ -77,8 +77,10 @@ class SavepointSink(DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
         self._options = options = replace(options, access=options.access.with_content())  # the commit uses the same
-        given = arrow_schema_of(schema)
-        self._schema = pa.schema(map(pa.Field.with_name, given, spelled_alike(given.names, _expected_columns(options))))
+        column_schema = arrow_schema_of(schema)
+        self._schema = pa.schema(
+            map(pa.Field.with_name, column_schema, spelled_alike(column_schema.names, _expected_columns(options)))
+        )
         self._staging = Staging(options.path, uuid4().hex[:16], options.access.storage(), replaces=overwrite)
         build = savepoint_build(options, EncodedRows(self._schema))
         self._digest = build.snapshot.digest if build.snapshot is not None else None

@@ -109,13 +109,13 @@ class NotFoundError(StateProcessorError, LookupError):
     """The requested operator or state is missing in the snapshot."""
 
     @classmethod
-    def naming_nearest(cls, what: str, wanted: str, existing: Iterable[str], where: str = "this snapshot") -> NotFoundError:
-        """Build the message ``no <what> 'x' in <where>. Did you mean 'y'? It has: …``."""
+    def naming_nearest(cls, noun: str, name: str, existing: Iterable[str], place: str = "this snapshot") -> NotFoundError:
+        """Build the message ``no <noun> 'x' in <place>. Did you mean 'y'? It has: …``."""
         names = sorted(existing)
-        near = get_close_matches(wanted, names, n=3, cutoff=0.5)
+        near = get_close_matches(name, names, n=3, cutoff=0.5)
         hint = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
         listed = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
-        return cls(f"no {what} {wanted!r} in {where}.{hint} It has: {listed or 'none'}.")
+        return cls(f"no {noun} {name!r} in {place}.{hint} It has: {listed or 'none'}.")
 
 
 UNWRITABLE: Final = (

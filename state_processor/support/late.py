@@ -22,21 +22,21 @@ _DISTRIBUTIONS: Final = {"google": "protobuf", "yaml": "pyyaml"}
 """Packages that are installed by another name than they are imported."""
 
 
-def require(module: str, extra: str, what: str) -> Any:
+def require(module: str, extra: str, feature: str) -> Any:
     """Import a module of a package that an extra installs.
 
-    ``module``: the module; the first part of its name is the name of the package. ``what``: what needs the package, in the
+    ``module``: the module; the first part of its name is the name of the package. ``feature``: what needs the package, in the
     plural, for the message.
     """
-    with requirement(extra, what, module.partition(".")[0]):
+    with requirement(extra, feature, module.partition(".")[0]):
         return import_module(module)
 
 
 @contextmanager
-def requirement(extra: str, what: str, *packages: str) -> Iterator[None]:
+def requirement(extra: str, feature: str, *packages: str) -> Iterator[None]:
     """Name the extra in the error if an import of one of its packages fails.
 
-    ``what``: what needs the package, in the plural, for the message. ``*packages``: the packages, as they are imported.
+    ``feature``: what needs the package, in the plural, for the message. ``*packages``: the packages, as they are imported.
     """
     try:
         yield
@@ -45,7 +45,7 @@ def requirement(extra: str, what: str, *packages: str) -> Iterator[None]:
         if package not in packages:
             raise
         remedy = f"pip install 'state-processor[{extra}]'{_WITHOUT.get(extra, '')}"
-        raise OptionError(f"{what} need the package {_DISTRIBUTIONS.get(package, package)}: {remedy}") from None
+        raise OptionError(f"{feature} need the package {_DISTRIBUTIONS.get(package, package)}: {remedy}") from None
 
 
 def imported_class(module: str, name: str) -> Any:

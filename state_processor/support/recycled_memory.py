@@ -50,8 +50,8 @@ def allocate(size: int) -> npt.NDArray[np.uint8]:
     step = 1 << (size.bit_length() - 1 - _STEPS)
     room = -(-size // step) * step
     fitting = (block for block in [*_free.values()] if room <= len(block) <= 2 * room)
-    taken = (_free.pop(id(block), None) for block in fitting)  # None if another thread has it
-    memory = next((block for block in taken if block is not None), None)
+    claimed_blocks = (_free.pop(id(block), None) for block in fitting)  # None if another thread has it
+    memory = next((block for block in claimed_blocks if block is not None), None)
     return np.asarray(_Loan(np.empty(room, dtype=np.uint8) if memory is None else memory))[:size]
 
 

@@ -241,12 +241,12 @@ class SavepointBuild:
         new = {uid_hash: OperatorIdentifier.of(uid) for uid_hash, uid in self._by_operator(uids).items()}
         assigned = {identifier.uid_hash for identifier in new.values()}
         present = {uid_hash: draft for uid_hash, draft in self._drafts.items() if uid_hash not in new}
-        taken = {uid_hash: draft for uid_hash, draft in present.items() if draft.final_identifier.uid_hash in assigned}
-        if replaces and all(draft.is_empty for draft in taken.values()):
+        holders = {uid_hash: draft for uid_hash, draft in present.items() if draft.final_identifier.uid_hash in assigned}
+        if replaces and all(draft.is_empty for draft in holders.values()):
             names = ", ".join(map(str, new.values()))
             raise OptionError(f"no operator with state is replaced: the source savepoint has none that is called {names}")
         with self.all_or_nothing():
-            for uid_hash in [uid_hash for uid_hash, draft in taken.items() if replaces or draft.is_empty]:
+            for uid_hash in [uid_hash for uid_hash, draft in holders.items() if replaces or draft.is_empty]:
                 del self._drafts[uid_hash]
             renamed = {uid_hash: self._drafts[uid_hash].copy() for uid_hash in new}
             for uid_hash, draft in renamed.items():

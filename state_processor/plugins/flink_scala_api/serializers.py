@@ -33,8 +33,8 @@ SNAPSHOTS: Final = {**case_classes.SNAPSHOTS, **choices.SNAPSHOTS, **collections
 
 def _versions(class_name: str) -> SnapshotVersions:
     name = class_name.removeprefix(SERIALIZERS)
-    own, outer = _COMPOSITE.get(name) or (_PLAIN.get(name, {3: ""}), None)
-    return declared_versions(class_name, own, outer, "flink-scala-api", _ADVICE)
+    class_versions, outer = _COMPOSITE.get(name) or (_PLAIN.get(name, {3: ""}), None)
+    return declared_versions(class_name, class_versions, outer, "flink-scala-api", _ADVICE)
 
 
 VERSIONS: Final = {name: _versions(name) for name in SNAPSHOTS}

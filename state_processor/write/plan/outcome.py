@@ -37,7 +37,7 @@ class KeyedOutcome:
     is_written: bool = False  # whether files are written; else the files of the source savepoint are copied
     # the header of the files to write; ``None`` without keyed states, or if no file is written
     header: state_headers.KeyedHeader | None = None
-    kept: tuple[str, ...] = ()  # the states of the source savepoint that are in the new one, possibly with changes
+    kept_states: tuple[str, ...] = ()  # the states of the source savepoint that are in the new one, possibly with changes
     in_place: frozenset[str] = frozenset()  # the kept states that stay, unchanged, in the files of the source savepoint
     # the kept states whose entries stay in the files of the source savepoint, below files with changes
     patched: frozenset[str] = frozenset()
@@ -56,7 +56,7 @@ class KeyedOutcome:
     def passed_through(self) -> tuple[str, ...]:
         """The kept states whose entries are read and written again."""
         stay = self.in_place | self.patched | self.timers_in_place
-        return tuple(name for name in self.kept if name not in stay)
+        return tuple(name for name in self.kept_states if name not in stay)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class OperatorStateOutcome:
 
     is_written: bool = False  # whether files are written; else the files of the source savepoint are copied
     # the states of the source savepoint that are in the new one, with their registration in the source
-    kept: Mapping[str, state_headers.StateMetaInfo] = field(default_factory=dict)
+    kept_states: Mapping[str, state_headers.StateMetaInfo] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -116,11 +116,11 @@ def outcome_of(draft: OperatorDraft, settings: WriteSettings) -> OperatorOutcome
     changes = draft.changes
     keyed, operator_state, converted, resized = KeyedOutcome(), OperatorStateOutcome(), frozenset[str](), False
     if draft.source is not None and _is_copied(draft, draft.source, settings):
-        kept = draft.source.recorded_states
+        kept_states = draft.source.recorded_states
     else:
         comparison = _Comparison(draft, settings)
         keyed, operator_state = comparison.keyed(), comparison.operator_state()
-        kept, converted, resized = tuple(comparison.kept), comparison.converted, bool(comparison.resized)
+        kept_states, converted, resized = tuple(comparison.kept_states), comparison.converted, bool(comparison.resized)
     return OperatorOutcome(
         label=draft.label,
         before=draft.identifier,
@@ -136,7 +136,7 @@ def outcome_of(draft: OperatorDraft, settings: WriteSettings) -> OperatorOutcome
         converted=converted,
         keyed=keyed,
         operator_state=operator_state,
-        states=(*kept, *changes.added, *changes.operator_states),
+        states=(*kept_states, *changes.added, *changes.operator_states),
     )
 
 
@@ -152,7 +152,7 @@ def check_format(outcome: OperatorOutcome, flink_version: str | None) -> None:
     if changes.asynchronous is not None and not (source_keyed or changes.added):
         raise OptionError(f"{outcome.label} has no keyed state, which {changing('with_async_state')} needs; is the uid right?")
     if changes.asynchronous and not format.registers_asynchronous:
-        final: dict[str, KeyedDescription] = {name: source_keyed[name] for name in outcome.keyed.kept} | changes.added
+        final: dict[str, KeyedDescription] = {name: source_keyed[name] for name in outcome.keyed.kept_states} | changes.added
         check_dropped_ttl((name for name, state in final.items() if state.has_ttl), flink_version, outcome.label)
     if outcome.keyed.header is not None:
         format.check_states(outcome.keyed.header.states, outcome.label)
@@ -181,8 +181,8 @@ class _Comparison:
         self.source, self.changes, self.migration = draft.source, draft.changes, draft.migration
         self.format = format
         self.source_keyed, self.source_metas = draft.source_keyed, draft.source_metas
-        self.kept = dict.fromkeys(filter(draft.keeps, draft.source_states))
-        self.converted = frozenset(filter(draft.converts, self.kept))
+        self.kept_states = dict.fromkeys(filter(draft.keeps, draft.source_states))
+        self.converted = frozenset(filter(draft.converts, self.kept_states))
         self.migrated = self.converted | (frozenset() if draft.migration is None else draft.migration.left_out)
         self.resized = _changed_sizes(draft.source, draft.parallelism, draft.max_parallelism)
         self.registration = StateRegistration(format, draft.source, draft.changes.asynchronous)
@@ -192,7 +192,7 @@ class _Comparison:
     def keyed(self) -> KeyedOutcome:
         """Return the outcome for keyed states and timers."""
         source, changes, registration = self.source, self.changes, self.registration
-        states = tuple(name for name in self.source_keyed if name in self.kept)
+        states = tuple(name for name in self.source_keyed if name in self.kept_states)
         timers_in_place = self._timers_in_place() if not self.resized else frozenset()
         has_families = bool(self.source_keyed) and source is not None and self.format.keeps_families and source.is_in(self.format)
         causes = {
@@ -234,10 +234,12 @@ class _Comparison:
         """Return the outcome for list, union and broadcast states."""
         removed = self.changes.removed - set(self.source_keyed)
         migrated = self.migrated & set(self.source_metas)
-        edited = self.changes.edits.keys() & self.kept.keys()
+        edited = self.changes.edits.keys() & self.kept_states.keys()
         changed = self.changes.operator_states or removed or migrated or edited or self.resized
         is_written = bool(changed or self.has_later_lists)
-        return OperatorStateOutcome(is_written, {name: meta for name, meta in self.source_metas.items() if name in self.kept})
+        return OperatorStateOutcome(
+            is_written, {name: meta for name, meta in self.source_metas.items() if name in self.kept_states}
+        )
 
     def _timers_in_place(self) -> frozenset[str]:
         """Return the timers that stay in files of raw keyed state: if none of them changes, all of them."""
@@ -247,7 +249,7 @@ class _Comparison:
         if changes.retyped_key is not None:
             return frozenset()
         added = any(state.is_timer for state in changes.added.values())
-        unchanged = all(name in self.kept and not changes.changes_entries(name) for name in source.timers)
+        unchanged = all(name in self.kept_states and not changes.changes_entries(name) for name in source.timers)
         return source.timers if unchanged and not added else frozenset()
 
     def _header(self, states: set[str]) -> state_headers.KeyedHeader | None:

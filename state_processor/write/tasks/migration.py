@@ -58,17 +58,17 @@ class Scanned:
     ``entries`` are counted for states that can't be migrated if they have any.
     """
 
-    found: dict[str, Found] = field(default_factory=dict)
+    elements_by_path: dict[str, Found] = field(default_factory=dict)
     problem: str = ""
     entries: int = 0
 
     def add(self, scanned: Scanned) -> None:
         """Add the results for another part."""
-        for path, elements in scanned.found.items():
-            if path in self.found:
-                self.found[path].add(elements)
+        for path, elements in scanned.elements_by_path.items():
+            if path in self.elements_by_path:
+                self.elements_by_path[path].add(elements)
             else:
-                self.found[path] = elements
+                self.elements_by_path[path] = elements
         self.problem = self.problem or scanned.problem
         self.entries += scanned.entries
 
@@ -116,7 +116,7 @@ class ScanValues:
                 self._read_entries(part.split, name, types, seen)
         except StateProcessorError as error:
             problem = str(error)
-        return Scanned(seen.found, problem)
+        return Scanned(seen.elements_by_path, problem)
 
     def _count(self, part: ScanPart, name: str) -> Scanned:
         try:
@@ -299,7 +299,7 @@ class _Decision:
         if scanned.problem:
             yield scanned.problem
         for path, declared in state.undecided.items():
-            elements = scanned.found.get(path)
+            elements = scanned.elements_by_path.get(path)
             decided = elements.decide() if elements is not None else "no value of it was written"
             if isinstance(decided, TypeSerializer):
                 types.setdefault(name, {})[path] = decided

@@ -113,7 +113,7 @@ def first_pass(outcome: OperatorOutcome, target: KeyedTarget, state_rows: StateR
 
 def _deletion_pass(outcome: OperatorOutcome, target: KeyedTarget, deletion: Deletion) -> RowsPass:
     ids = outcome.keyed.ids
-    names = [deletion.state] if deletion.state is not None else outcome.keyed.kept
+    names = [deletion.state] if deletion.state is not None else outcome.keyed.kept_states
     states = tuple(
         StateColumns(ids[name], dict(deletion.columns), deletion.scope, deletion.names) for name in names if name in ids
     )
@@ -168,7 +168,7 @@ def _pass_through(outcome: OperatorOutcome, target: KeyedTarget) -> Iterator[Par
 def operator_state_files(outcome: OperatorOutcome) -> StateFiles | None:
     """Return the operator state files to write; ``None`` without operator state."""
     added = outcome.changes.operator_states
-    metas_of_source = dict(outcome.operator_state.kept)
+    metas_of_source = dict(outcome.operator_state.kept_states)
     if outcome.migration is not None:
         metas_of_source |= {n: outcome.migration.operator[n].new for n in metas_of_source if n in outcome.migration.operator}
     metas = metas_of_source | {name: register(state) for name, (state, _) in added.items()}
@@ -433,7 +433,7 @@ def state_changes(outcome: OperatorOutcome, files: Iterable[WrittenFile]) -> tup
             state_changes_.append(StateChanges(name, REMOVED, ChangeCounts(deleted=_elements(outcome, name))))
         elif name in changes.edits:
             state_changes_.append(StateChanges(name, UPDATED, changes.edits[name].counts))
-        elif name in outcome.keyed.kept and changes.changes_entries(name):
+        elif name in outcome.keyed.kept_states and changes.changes_entries(name):
             state_changes_.append(StateChanges(name, UPDATED, counts))
     return tuple(state_changes_)
 

@@ -266,7 +266,7 @@ class _StateEncoder:
             described = with_pending_parts(described)
         address = BlobAddress(state.state_id, t.parallelism, t.max_parallelism, NEW)
         self._replaces_entries = state.replaces == "entries"
-        self._where, self._parts = f"{t.label}, state {described.name!r}", described.serializers.values()
+        self._context, self._parts = f"{t.label}, state {described.name!r}", described.serializers.values()
         self._entries: KeyedStateEncoder | None = None
         self._tombstones: TombstoneEncoder | None = None
         if set(schema.names) - {KEY, MAP_KEY, *NAMESPACES}:
@@ -278,7 +278,7 @@ class _StateEncoder:
 
     def encode(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield the blobs of rows."""
-        with third_party_errors(self._where, parts=self._parts):
+        with third_party_errors(self._context, parts=self._parts):
             if self._tombstones is not None:
                 yield from self._tombstones.encode(rows)
             for blobs in self._entries.encode(rows) if self._entries is not None else ():

@@ -191,7 +191,7 @@ def test_types_that_values_tell(declared: str, jsons: list[str], decided: str) -
     for json in jsons:
         data = kryo(declared).serialize(json)
         assert reading.deserialize(data) == kryo(declared).deserialize(data)
-    assert str(seen.found[""].decide()).startswith(decided)
+    assert str(seen.elements_by_path[""].decide()).startswith(decided)
 
 
 @pytest.mark.parametrize(

@@ -252,7 +252,7 @@ def test_headers_are_read_once(options: dict[str, str], monkeypatch: pytest.Monk
     fresh = source(uid="orders", **options)
     assert [p.splits for p in fresh.reader(schema).partitions()] == expected  # type: ignore[attr-defined]
     assert len(read) == 2
-    sent._known = replace(sent._known, digest="of another snapshot")
+    sent._states = replace(sent._states, digest="of another snapshot")
     assert [p.splits for p in sent.reader(schema).partitions()] == expected
     assert len(read) == 3
 
