@@ -29,7 +29,7 @@ NEWEST_FLINK: Final = "2.3"
 class FormatVersions:
     """Versions of one structure."""
 
-    what: str  # the name of the structure in messages
+    title: str  # the name of the structure in messages
     # the supported versions, each with the first Flink that wrote it; without it for structures of users
     since: Mapping[int, str]
     # advice for a version that is older than all of these
@@ -50,7 +50,7 @@ class FormatVersions:
         version of the Flink that wrote the snapshot, if known. ``error``: the class of the error.
         """
         if version not in self.since:
-            problem = f"{source}, offset {offset}: version {version} of {self.what} is not known"
+            problem = f"{source}, offset {offset}: version {version} of {self.title} is not known"
             raise error(f"{problem}, only {self.listed}.\n{self._probable_cause(version, flink_major)}")
 
     @property

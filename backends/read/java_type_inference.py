@@ -10,7 +10,7 @@ from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.column_types import kryo_parts_of
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.codec import Codec
-from state_processor.serializers.evolution.migrated_values import Found, holds_others, observing
+from state_processor.serializers.evolution.migrated_values import ElementClasses, holds_others, observing
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.layouts import is_collection, is_map
@@ -39,7 +39,7 @@ def inferred_java_types(stored: StoredOperator, name: str | None) -> dict[str, J
 
 
 def _of_state(stored: StoredOperator, name: str) -> dict[str, JavaType]:
-    seen_parts: dict[str, Found] = {}
+    seen_parts: dict[str, ElementClasses] = {}
     for handle in managed_handles(stored.operator):
         source = handle.open(stored.snapshot)
         state = source.describe(name)
@@ -57,18 +57,20 @@ def _beside_others(state: str, path: str) -> str:
     return state + whole.removeprefix("value") if whole.startswith("value") else whole
 
 
-def _observing(state: KeyedDescription, seen_parts: dict[str, Found]) -> KeyedDescription:
+def _observing(state: KeyedDescription, seen_parts: dict[str, ElementClasses]) -> KeyedDescription:
     """Return the state with bytes instead of values; reading it notes the classes in collections."""
     observers: dict[int, Codec] = {}
     for path, part in kryo_parts_of(state):
         if shape(part.declared)[0] == "json" and (is_collection(part.type_class) or is_map(part.type_class)):
-            seen = seen_parts.setdefault(path, Found(part.type_class, tuple(set() for _ in range(1 + is_map(part.type_class)))))
+            seen = seen_parts.setdefault(
+                path, ElementClasses(part.type_class, tuple(set() for _ in range(1 + is_map(part.type_class))))
+            )
             observers[id(part)] = observing(part, seen)
 
     return with_serialized_values(state, lambda serializer: PassThroughCodec(with_replacements(serializer, observers)))
 
 
-def _java_type(seen: Found) -> JavaType | None:
+def _java_type(seen: ElementClasses) -> JavaType | None:
     arguments = [next(iter(classes)) for classes in seen.classes if len(classes) == 1]
     if len(arguments) < len(seen.classes) or any(map(holds_others, arguments)) or not all(map(_is_known, arguments)):
         return None

@@ -150,14 +150,14 @@ class AvroUnion(AvroType):
     def __init__(self, branches: Sequence[Codec]) -> None:
         self.branches = tuple(branches)
         self.null = next((i for i, b in enumerate(branches) if isinstance(b, AvroNull)), -1)
-        self.others = [i for i in range(len(branches)) if i != self.null]
+        self.value_branches = [i for i in range(len(branches)) if i != self.null]
         names = [_short(str(b)) for b in branches]
         self.names = [str(b) if names.count(n) > 1 else n for n, b in zip(names, branches, strict=True)]
 
     @property
     def child_names(self) -> Sequence[str]:
         """See :attr:`Codec.child_names`; the branch of an optional value has an empty name, like a nullable value."""
-        return self.names if len(self.others) > 1 else ("",) * len(self.branches)
+        return self.names if len(self.value_branches) > 1 else ("",) * len(self.branches)
 
     @property
     def children(self) -> Sequence[Codec]:
@@ -174,7 +174,7 @@ class AvroUnion(AvroType):
     @property
     def is_struct(self) -> bool:
         """Whether values must name their branch."""
-        return len(self.others) > 1
+        return len(self.value_branches) > 1
 
     def read(self, source: DataInput) -> Any:
         start = source.position
@@ -190,8 +190,8 @@ class AvroUnion(AvroType):
             return value
         if value is None and self.null >= 0:
             return self.null, None
-        if len(self.others) == 1 and value is not None:
-            return self.others[0], value
+        if len(self.value_branches) == 1 and value is not None:
+            return self.value_branches[0], value
         raise ValueError(f"{value!r} does not name its branch of {self}: pass AvroBranch(number, value)")
 
     def write(self, value: Any, target: DataOutput) -> None:
@@ -200,28 +200,30 @@ class AvroUnion(AvroType):
         self.branches[branch].write(content, target)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        if not self.others:
+        if not self.value_branches:
             return pa.null()
         if not self.is_struct:
-            return self.branches[self.others[0]].arrow_type(options)
-        return pa.struct([(self.names[i], self.branches[i].arrow_type(options)) for i in self.others])
+            return self.branches[self.value_branches[0]].arrow_type(options)
+        return pa.struct([(self.names[i], self.branches[i].arrow_type(options)) for i in self.value_branches])
 
     def to_column(self, value: Any, options: DecodeOptions) -> Any:
         if value is None:
             return None
         branch, content = self.branch_of(value)
         column_value = self.branches[branch].to_column(content, options)
-        return {self.names[i]: column_value if i == branch else None for i in self.others} if self.is_struct else column_value
+        if not self.is_struct:
+            return column_value
+        return {self.names[i]: column_value if i == branch else None for i in self.value_branches}
 
     def from_column(self, value: Any) -> Any:
         if value is None or isinstance(value, AvroBranch):
             return value
         if not self.is_struct:
-            return self.branches[self.others[0]].from_column(value)
-        filled = [i for i in self.others if value.get(self.names[i]) is not None]
+            return self.branches[self.value_branches[0]].from_column(value)
+        filled = [i for i in self.value_branches if value.get(self.names[i]) is not None]
         if len(filled) != 1:
             raise ValueError(
-                f"exactly one of {', '.join(self.names[i] for i in self.others)} can have a value, not {len(filled)}"
+                f"exactly one of {', '.join(self.names[i] for i in self.value_branches)} can have a value, not {len(filled)}"
             )
         return AvroBranch(filled[0], self.branches[filled[0]].from_column(value[self.names[filled[0]]]))
 
@@ -236,24 +238,24 @@ class AvroUnion(AvroType):
                 branch.emit_decode(builder, column)
             else:
                 builder.op(Op.VALID, column)
-                place = self.others.index(number)
+                place = self.value_branches.index(number)
                 with builder.field(self.names[number]):
                     branch.emit_decode(builder, column.child(place))
-                builder.fill_nulls(*[column.child(i) for i in range(len(self.others)) if i != place])
+                builder.fill_nulls(*[column.child(i) for i in range(len(self.value_branches)) if i != place])
             builder.jump(end)
         builder.place(end)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         if self.is_struct:
             self._emit_encode_choice(builder, column)
-        elif not self.others:
+        elif not self.value_branches:
             self._emit_encode_branch(builder, self.null, column)
         elif self.null < 0:
-            self._emit_encode_branch(builder, self.others[0], column)
+            self._emit_encode_branch(builder, self.value_branches[0], column)
         else:
             end = builder.label()
             with builder.unless(Op.SKIP_NULL, column):
-                self._emit_encode_branch(builder, self.others[0], column)
+                self._emit_encode_branch(builder, self.value_branches[0], column)
                 builder.jump(end)
             self._emit_encode_branch(builder, self.null, column)
             builder.place(end)
@@ -264,12 +266,12 @@ class AvroUnion(AvroType):
 
     def _emit_encode_choice(self, builder: EncodeBuilder, column: Column) -> None:
         """Append instructions for the branch whose field in the struct is not null, or for null if the struct is null."""
-        children = [column.named(self.names[i]) for i in self.others]
+        children = [column.named(self.names[i]) for i in self.value_branches]
         targets, end = [builder.label() for _ in children], builder.label()
         of_null = builder.label() if self.null >= 0 else None
         branches = builder.aux(list(zip(children, targets, strict=True)))
         builder.op(Op.UNION, column, branches=branches, count=len(children), null=of_null)
-        for number, child, target in zip(self.others, children, targets, strict=True):
+        for number, child, target in zip(self.value_branches, children, targets, strict=True):
             builder.place(target)
             with builder.field(self.names[number]):
                 self._emit_encode_branch(builder, number, child)

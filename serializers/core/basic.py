@@ -467,5 +467,5 @@ for _name in _NUMBERS:
     _title = _name.capitalize()
     register_simple(NumberSerializer(_name, f"{BASE}{_title}ValueSerializer${_title}ValueSerializerSnapshot"))
 register_simple(CharSerializer(f"{BASE}CharValueSerializer$CharValueSerializerSnapshot"))
-for _other in (StringValueSerializer, VoidSerializer, NullValueSerializer):
-    register_simple(_other())
+for _simple_serializer in (StringValueSerializer, VoidSerializer, NullValueSerializer):
+    register_simple(_simple_serializer())

@@ -270,18 +270,18 @@ def holds_others(class_name: str) -> bool:
 
 
 @dataclass
-class Found:
+class ElementClasses:
     """Classes of elements in the collections at one path (for a map: of keys and of values)."""
 
     declared: str
     classes: tuple[set[str], ...]
 
     @classmethod
-    def nothing(cls, declared: str) -> Found:
+    def nothing(cls, declared: str) -> ElementClasses:
         """Return the empty observations of a declared class."""
         return cls(declared, (set(), set()) if COLLECTIONS[declared] == "MAP" else (set(),))
 
-    def add(self, observed: Found) -> None:
+    def add(self, observed: ElementClasses) -> None:
         """Add observations from elsewhere."""
         for mine, observed_classes in zip(self.classes, observed.classes, strict=True):
             mine |= observed_classes
@@ -320,12 +320,12 @@ class Observations:
     """Classes in collections of undecided type, by path, and the serializers that collect them."""
 
     def __init__(self) -> None:
-        self.elements_by_path: dict[str, Found] = {}
+        self.elements_by_path: dict[str, ElementClasses] = {}
 
     def adapt(self, path: str, written: KryoSerializer, target: TypeSerializer | None) -> Codec:
         """Return the codec of :func:`converting` that also tries to write, or one that observes an undecided collection."""
         if target is None:
-            return observing(written, self.elements_by_path.setdefault(path, Found.nothing(written.type_class)))
+            return observing(written, self.elements_by_path.setdefault(path, ElementClasses.nothing(written.type_class)))
         to_value, to_bytes = converter_to(target), target.serialize
 
         def tried(node: Node | None) -> Any:
@@ -336,6 +336,6 @@ class Observations:
         return ConvertedCodec(written, tried)
 
 
-def observing(written: KryoSerializer, observed: Found) -> Codec:
+def observing(written: KryoSerializer, observed: ElementClasses) -> Codec:
     """Return the codec of a collection that adds the classes of the elements that it reads to observations."""
     return ObservedCodec(written, lambda source, start, value: observed.see(_node_of(value)))

@@ -258,18 +258,18 @@ class EvolvedAvroCodec(ReadOnlyCodec):
 
     Values are decoded in Python, one by one.
 
-    ``written`` and ``wanted``: the serializers of both schemas.
+    ``written`` and ``target``: the serializers of both schemas.
     """
 
-    def __init__(self, written: AvroSerializer, wanted: AvroSerializer) -> None:
+    def __init__(self, written: AvroSerializer, target: AvroSerializer) -> None:
         self.written = written
-        self.wanted = wanted
+        self.target = target
         self.length = written.length
         self.min_size = written.min_size
-        self._resolution = AvroResolution(written.schema, wanted.schema)
+        self._resolution = AvroResolution(written.schema, target.schema)
 
     def __str__(self) -> str:
-        return str(self.wanted)
+        return str(self.target)
 
     def read(self, source: DataInput) -> Any:
         return self._resolution.convert(self.written.read(source))
@@ -278,7 +278,7 @@ class EvolvedAvroCodec(ReadOnlyCodec):
         self.written.skip(source)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return self.wanted.arrow_type(options)
+        return self.target.arrow_type(options)
 
     def to_column(self, value: Any, options: DecodeOptions) -> Any:
-        return self.wanted.to_column(value, options)
+        return self.target.to_column(value, options)

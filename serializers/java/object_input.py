@@ -145,20 +145,20 @@ class _Reader:
     """Conversion of the parser's objects to the classes of this module; references may be circular."""
 
     def __init__(self) -> None:
-        self._known: dict[int, Any] = {}
+        self._converted: dict[int, Any] = {}
 
     def convert(self, content: Any) -> Any:
         if content is None or isinstance(content, bool | int | float | str):
             return content
-        if id(content) in self._known:
-            return self._known[id(content)]
+        if id(content) in self._converted:
+            return self._converted[id(content)]
         converted = _CONVERT[type(content).__name__](self, content)
-        self._known[id(content)] = converted
+        self._converted[id(content)] = converted
         return converted
 
     def instance(self, content: Any) -> JavaInstance:
         result = JavaInstance(content.classdesc.name)
-        self._known[id(content)] = result
+        self._converted[id(content)] = result
         for values in content.field_data.values():
             result.fields.update((f.name, self.convert(v)) for f, v in values.items())
         for written in content.annotations.values():
@@ -167,7 +167,7 @@ class _Reader:
 
     def array(self, content: Any) -> list[Any]:
         result: list[Any] = []
-        self._known[id(content)] = result
+        self._converted[id(content)] = result
         result += self.all(content)
         return result
 

@@ -131,7 +131,7 @@ class _Writer:
         self.out = bytearray()
         self._described = {**_BASE, **classes}
         self._handles: dict[Any, int] = {}
-        self._kept: list[Any] = []  # keeps objects alive, so that their ids stay unique
+        self._live_objects: list[Any] = []  # keeps objects alive, so that their ids stay unique
 
     def value(self, content: Any) -> None:
         """Write an object, or a reference to it if it was written before."""
@@ -268,7 +268,7 @@ class _Writer:
             self.out += _STRING + struct.pack(">H", len(raw)) + raw
 
     def _remember(self, content: Any) -> None:
-        self._kept.append(content)
+        self._live_objects.append(content)
         self._handle(id(content))
 
     def _handle(self, key: Any) -> None:

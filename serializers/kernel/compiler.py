@@ -67,7 +67,7 @@ class Kernel:
         update_wrapper(wrapper, function)
         self.py_func = function
         self.options = {**_OPTIONS, "_nrt": allocates, "forceinline": inlined, "no_cfunc_wrapper": is_part}
-        self.made: Any = None
+        self.numba_form: Any = None
         """Its Numba form, if it was already needed."""
 
     def __call__(self, *arguments: Any) -> Any:
@@ -87,11 +87,11 @@ class Kernel:
     @property
     def dispatcher(self) -> Any:
         """Numba's form of the function."""
-        if self.made is None:
+        if self.numba_form is None:
             from state_processor.serializers.kernel.compiling.pipeline import dispatcher_of
 
             return dispatcher_of(self)
-        return self.made
+        return self.numba_form
 
     @property
     def _numba_type_(self) -> Any:
@@ -207,7 +207,7 @@ class EntryPoint(DeclaredKernel):
     @cached_property
     def _compiled(self) -> Calls:
         """The compiled function."""
-        if interpreter.left > 0 and not self.is_stored:
+        if interpreter.budget > 0 and not self.is_stored:
             interpreter.stop()
         return Calls(self.address, self._arguments)
 

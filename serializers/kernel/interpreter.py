@@ -71,15 +71,15 @@ class Interpreter:
     """
 
     def __init__(self, budget: int = MOST_WORK) -> None:
-        self.left = budget
+        self.budget = budget
         self.loads = True
         """Whether stored machine code is loaded for calls with much work."""
 
     def takes(self, types: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
         """Return whether a call is interpreted, and count its work."""
-        if self.left > 0:
-            self.left -= _work_of(types, arguments)
-        return self.left > 0
+        if self.budget > 0:
+            self.budget -= _work_of(types, arguments)
+        return self.budget > 0
 
     def loads_for(self, types: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
         """Return whether a call takes longer in Python than stored machine code takes to load."""
@@ -87,7 +87,7 @@ class Interpreter:
 
     def stop(self) -> None:
         """Compile all further kernels."""
-        self.left = 0
+        self.budget = 0
 
 
 def _work_of(types: tuple[Any, ...], arguments: tuple[Any, ...]) -> int:

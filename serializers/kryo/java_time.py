@@ -33,13 +33,13 @@ class Duration(NamedTuple):
             return "PT0S"
         whole = -(-total // _SECOND) if total < 0 else self.seconds
         hours, rest = int(math.copysign(abs(whole) // 3600, whole)), abs(whole) % 3600
-        minutes, left = rest // 60, abs(total) - (abs(whole) - rest % 60) * _SECOND
+        minutes, nanos = rest // 60, abs(total) - (abs(whole) - rest % 60) * _SECOND
         sign = "-" if total < 0 else ""
         text = "PT" + (f"{hours}H" if hours else "") + (f"{sign}{minutes}M" if minutes else "")
-        if not left:
+        if not nanos:
             return text
-        fraction = f".{left % _SECOND:09}".rstrip("0") if left % _SECOND else ""
-        return f"{text}{sign}{left // _SECOND}{fraction}S"
+        fraction = f".{nanos % _SECOND:09}".rstrip("0") if nanos % _SECOND else ""
+        return f"{text}{sign}{nanos // _SECOND}{fraction}S"
 
     @classmethod
     def of(cls, value: Any) -> Duration:

@@ -43,19 +43,19 @@ _SHOWN: Final = 120
 class PendingValue(NamedTuple):
     """A value from a table: its column in canonical form, and its encoding or the reason why it can't be encoded."""
 
-    shown: str
+    column_text: str
     raw: bytes
     problem: str = ""
 
     @property
     def text(self) -> str:
         """Shortened form for messages."""
-        value = json.loads(self.shown) if self.shown else None
-        text = value if isinstance(value, str) else self.shown
+        value = json.loads(self.column_text) if self.column_text else None
+        text = value if isinstance(value, str) else self.column_text
         return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def shown(type_: JavaType, value: Any) -> str:
+def canonical_text(type_: JavaType, value: Any) -> str:
     """Return the canonical text of a value of a column; it does not depend on the options of reading."""
     return json.dumps(_canonical(type_, value, frozenset()), ensure_ascii=False)
 
@@ -112,7 +112,7 @@ class PendingCodec(Codec):
         if isinstance(value, bytes) and not self.part.self_delimiting:
             return PendingValue("", value)
         try:
-            text = shown(self.part.declared, value)
+            text = canonical_text(self.part.declared, value)
         except UNWRITABLE as problem:
             raise InvalidRowError(why_unwritable(problem, self.part, value)) from None
         try:
@@ -122,7 +122,11 @@ class PendingCodec(Codec):
 
     def write(self, value: PendingValue | None, target: DataOutput) -> None:
         pending = self.from_column(None) if value is None else value
-        for field_ in (pending.shown.encode("utf-8", "surrogatepass"), pending.raw, pending.problem.encode("utf-8", "replace")):
+        for field_ in (
+            pending.column_text.encode("utf-8", "surrogatepass"),
+            pending.raw,
+            pending.problem.encode("utf-8", "replace"),
+        ):
             target.write_int(len(field_))
             target.write_bytes(field_)
 
@@ -138,7 +142,7 @@ class PendingCodec(Codec):
 class KryoBytes:
     """A part of an entry of the state."""
 
-    shown: str | None
+    column_text: str | None
     value: KryoValue | None
     raw: bytes
 
@@ -151,12 +155,12 @@ class StoredParts:
     """
 
     problem: str = ""
-    found: dict[int, list[KryoBytes]] = field(default_factory=dict)
+    parts_by_position: dict[int, list[KryoBytes]] = field(default_factory=dict)
     place: str = "the state for this key"
 
     def add(self, position: int, part: KryoBytes) -> None:
         """Add the next part of a serializer."""
-        self.found.setdefault(position, []).append(part)
+        self.parts_by_position.setdefault(position, []).append(part)
 
     def bytes_for(self, position: int, number: int, pending: PendingValue, serializer: KryoSerializer) -> bytes:
         """Return the bytes for a pending value.
@@ -164,11 +168,11 @@ class StoredParts:
         If a stored part has the same column, return its bytes. The part at the same position comes first; other positions follow,
         because elements of lists may have moved. Otherwise encode the new value with the classes of the part at its position.
         """
-        parts = self.found.get(position, [])
+        parts = self.parts_by_position.get(position, [])
         before = parts[number] if number < len(parts) else None
-        if before is not None and before.shown == pending.shown:
+        if before is not None and before.column_text == pending.column_text:
             return before.raw
-        alike = {part.raw for part in parts if part.shown == pending.shown}
+        alike = {part.raw for part in parts if part.column_text == pending.column_text}
         if len(alike) == 1:
             return alike.pop()
         if alike:
@@ -245,19 +249,19 @@ class PendingEntries:
         """Return what identifies the columns of a stored value; ``None`` if a part can't be a column."""
         if self.parts(value).problem:
             return None
-        places = [(position, start, end, part.shown) for position, part, start, end in self._recorded]
+        places = [(position, start, end, part.column_text) for position, part, start, end in self._recorded]
         return _columns(value, places)
 
     def columns_of_new(self, value: memoryview | bytes) -> Columns | None:
         """Return the same for a new value with pending values."""
         self._pending.clear()
         self._pending_type.deserialize(value)
-        return _columns(value, [(position, start, end, pending.shown) for position, start, end, pending in self._pending])
+        return _columns(value, [(position, start, end, pending.column_text) for position, start, end, pending in self._pending])
 
     def _record(self, position: int, part: KryoSerializer, source: DataInput, start: int, value: KryoValue | None) -> None:
         try:
             column = None if value is None else column_value(part.declared, value.value, _EXACT)
-            text = shown(part.declared, column)
+            text = canonical_text(part.declared, column)
         except UNWRITABLE:
             text = None  # it can't be a column
         end = source.position

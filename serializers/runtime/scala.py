@@ -124,7 +124,7 @@ class TextOuterSnapshot(CompositeTypeSerializerSnapshot):
     """A snapshot with a name before its nested snapshots; another name is incompatible."""
 
     current_outer_version = 2
-    what: str
+    subject: str
 
     def __init__(
         self, class_name: str, nested: Sequence[TypeSerializerSnapshot], text: str, outer_version: int | None = None
@@ -141,7 +141,7 @@ class TextOuterSnapshot(CompositeTypeSerializerSnapshot):
     def resolve_outer(self, new: TextOuterSnapshot) -> SchemaCompatibility:
         if new.text == self.text:
             return SchemaCompatibility.compatible_as_is()
-        return SchemaCompatibility.incompatible(f"{self.what} {self.text} was written, {self.what} {new.text} is required")
+        return SchemaCompatibility.incompatible(f"{self.subject} {self.text} was written, {self.subject} {new.text} is required")
 
 
 CASE_CLASS_SNAPSHOT: Final = f"{SCALA}ScalaCaseClassSerializerSnapshot"
@@ -209,7 +209,7 @@ class CaseClassSerializer(DelegatingSerializer):
 class CaseClassSerializerSnapshot(TextOuterSnapshot):
     """Snapshot of :class:`CaseClassSerializer`."""
 
-    what = "case class"
+    subject = "case class"
 
     @property
     def nested_names(self) -> Sequence[str]:
@@ -343,7 +343,7 @@ class TraversableSerializer(DelegatingSerializer):
 class TraversableSerializerSnapshot(TextOuterSnapshot):
     """Snapshot of :class:`TraversableSerializer`."""
 
-    what = "a collection built by"
+    subject = "a collection built by"
 
     def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
         return TraversableSerializer(nested[0], self.text, self.class_name)

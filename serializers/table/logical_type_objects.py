@@ -67,15 +67,15 @@ class _Converter:
     """Conversion from Java objects, without recursion and with a limited number of types."""
 
     def __init__(self) -> None:
-        self._made = 0
+        self._count = 0
         self._open: set[int] = set()
 
     def type(self, content: Any) -> LogicalType:
         maker = _TYPES.get(class_name(content).removeprefix(PACKAGE)) if isinstance(content, JavaInstance) else None
         if maker is None:
             raise UnsupportedFormatError(f"Java class {class_name(content)} is not a supported type of Flink SQL")
-        self._made += 1
-        if id(content) in self._open or self._made > MAX_NESTED:
+        self._count += 1
+        if id(content) in self._open or self._count > MAX_NESTED:
             raise UnsupportedFormatError(f"a type contains itself or more than {MAX_NESTED} others")
         if len(self._open) >= MAX_NESTING:
             raise UnsupportedFormatError(f"a type of Flink SQL is nested more than {MAX_NESTING} levels deep")

@@ -263,32 +263,34 @@ class PickleSerializer(BytesSerializer):
 
     def __init__(self, declared: TypeSerializer | None) -> None:
         super().__init__()
-        self.shown = declared
+        self.declared = declared
 
     def __str__(self) -> str:
-        return f"PICKLE<{self.shown or 'JSON'}>"
+        return f"PICKLE<{self.declared or 'JSON'}>"
 
     def read(self, source: DataInput) -> Any:
         value = load_pickle(super().read(source))
-        if self.shown is None:
+        if self.declared is None:
             return json_of(value)
         try:
-            accepted = None if value is None else self.shown.from_column(value)
+            accepted = None if value is None else self.declared.from_column(value)
             column_value = (
-                None if value is None else self.shown.to_column(self.shown.deserialize(self.shown.serialize(accepted)), _PLAIN)
+                None
+                if value is None
+                else self.declared.to_column(self.declared.deserialize(self.declared.serialize(accepted)), _PLAIN)
             )
-            pa.array([column_value], self.shown.arrow_type(_PLAIN))
+            pa.array([column_value], self.declared.arrow_type(_PLAIN))
         except StateProcessorError:
             raise
         except Exception as error:
-            raise UndecodableValueError(f"a pickled {type(value).__name__} is no {self.shown}: {error!r}") from None
+            raise UndecodableValueError(f"a pickled {type(value).__name__} is no {self.declared}: {error!r}") from None
         return accepted
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.string() if self.shown is None else self.shown.arrow_type(options)
+        return pa.string() if self.declared is None else self.declared.arrow_type(options)
 
     def to_column(self, value: Any, options: DecodeOptions) -> Any:
-        return value if value is None or self.shown is None else self.shown.to_column(value, options)
+        return value if value is None or self.declared is None else self.declared.to_column(value, options)
 
     def emit_decode(self, builder: Any, column: Any) -> None:
         TypeSerializer.emit_decode(self, builder, column)

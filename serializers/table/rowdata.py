@@ -440,20 +440,20 @@ provide_snapshots(
 provide_snapshots((EXTERNAL_SNAPSHOT,), ExternalSerializerSnapshot)
 
 
-def resolve_by_name(written: TypeSerializer, wanted: TypeSerializer) -> SchemaCompatibility | None:
+def resolve_by_name(written: TypeSerializer, required: TypeSerializer) -> SchemaCompatibility | None:
     """Return the verdict on the value of a state whose rows may evolve by name; ``None`` if it is not a row.
 
-    ``written``: the serializer of the state's value, of a list's elements or of a map's values. ``wanted``: the serializer that
+    ``written``: the serializer of the state's value, of a list's elements or of a map's values. ``required``: the serializer that
     the new job declares, with the names of its fields.
     """
     old = written.value if isinstance(written, TtlSerializer) else written
-    new = wanted.value if isinstance(wanted, TtlSerializer) else wanted
+    new = required.value if isinstance(required, TtlSerializer) else required
     if not isinstance(old, RowDataSerializer) or not isinstance(new, RowDataSerializer):
         return None
     snapshot = old.snapshot()
     assert isinstance(snapshot, RowDataSerializerSnapshot)
     verdict = _resolve(snapshot, new.slot.type)
-    gets_ttl = isinstance(wanted, TtlSerializer) and not isinstance(written, TtlSerializer)
+    gets_ttl = isinstance(required, TtlSerializer) and not isinstance(written, TtlSerializer)
     if gets_ttl and not verdict.is_incompatible:
         return SchemaCompatibility.compatible_after_migration()
     return verdict

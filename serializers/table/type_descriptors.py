@@ -130,11 +130,11 @@ class SqlType:
     names: tuple[str, ...] = ()
     uid: int = 1  # the ``serialVersionUID`` of the Java class
 
-    def make(self, nullable: bool, found: Mapping[str, Any]) -> LogicalType:
+    def make(self, nullable: bool, parameters: Mapping[str, Any]) -> LogicalType:
         """Return the type with attributes from the fields of a Java object, or from SQL text."""
         arguments = {f.name for f in fields(self.type)}
         arguments_of_type = {name: value for name, value in self.attributes.items() if name in arguments}
-        return self.type(**arguments_of_type, **found, nullable=nullable)
+        return self.type(**arguments_of_type, **parameters, nullable=nullable)
 
     def describes(self, type_: LogicalType) -> bool:
         """Return whether a type, of the class :attr:`type`, is of this Java class."""

@@ -82,12 +82,12 @@ def _run(serializer: Codec, payloads: Sequence[bytes], schema: pa.Schema, option
 @contextmanager
 def interpreted_kernels() -> Iterator[None]:
     """Kernels of the block run in Python."""
-    before = interpreter.left, interpreter.loads
-    interpreter.left, interpreter.loads = 1 << 60, False
+    before = interpreter.budget, interpreter.loads
+    interpreter.budget, interpreter.loads = 1 << 60, False
     try:
         yield
     finally:
-        interpreter.left, interpreter.loads = before
+        interpreter.budget, interpreter.loads = before
 
 
 def compiles(serializer: Codec, options: DecodeOptions = PLAIN) -> bool:

@@ -60,7 +60,7 @@ composite snapshots, where both versions are the same.
 def page() -> str:
     versions = snapshot_versions()
     assert all(scalar.serializer.snapshot_class in versions for scalar in SCALARS.values())
-    structures = table(("structure", "versions"), ((f"{s.what}", s.listed) for s in STRUCTURES))
+    structures = table(("structure", "versions"), ((f"{s.title}", s.listed) for s in STRUCTURES))
     classes = table(
         ("class", "versions", "outer versions"),
         (

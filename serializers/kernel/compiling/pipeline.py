@@ -372,7 +372,7 @@ class Compilable(Protocol):
 
     py_func: Callable[..., Any]
     options: dict[str, Any]
-    made: Any
+    numba_form: Any
 
 
 class _PartDispatcher(CPUDispatcher):  # type: ignore[misc]
@@ -393,9 +393,9 @@ class _PartDispatcher(CPUDispatcher):  # type: ignore[misc]
 def dispatcher_of(kernel: Compilable) -> Any:
     """Return the dispatcher of a function; threads that ask at the same time get the same."""
     with global_compiler_lock:
-        if kernel.made is None:
-            kernel.made = _PartDispatcher(kernel)
-        return kernel.made
+        if kernel.numba_form is None:
+            kernel.numba_form = _PartDispatcher(kernel)
+        return kernel.numba_form
 
 
 def object_code(kernel: Compilable, arguments: Sequence[Any], symbol: str, *, from_python: bool) -> bytes:

@@ -54,8 +54,8 @@ next_entries: Final = caller(1)
 @entry_point(NUMBERS, partly_read(uint8), BLOCKS, WALK, ENTRIES)
 def fill_table(functions, buf, blocks, walk, entries):  # type: ignore[no-untyped-def]
     """Fill the table with the next entries, by the function whose address is the only one; return their number."""
-    (found,) = next_entries(functions[0], store_feed((buf, blocks, walk, entries)), 0, 0, 0)
-    return found
+    (count,) = next_entries(functions[0], store_feed((buf, blocks, walk, entries)), 0, 0, 0)
+    return count
 
 
 # Fields of a row of the column table

@@ -91,9 +91,9 @@ def _collection(op, prog, pc, buf, regs, arena, cols, col):  # type: ignore[no-u
     """Begin or continue an array or a map. Return True if the run continues at the target, and the status."""
     reg = prog[pc, A]
     if op == Op.ELEMENTS:
-        left = _open_array(buf, regs, reg, prog[pc, C])
+        remaining = _open_array(buf, regs, reg, prog[pc, C])
     elif op == Op.PAIRS:
-        left = _open_map(buf, regs, reg, prog[pc, C], prog[pc, E])
+        remaining = _open_map(buf, regs, reg, prog[pc, C], prog[pc, E])
     else:
         if op == Op.PAIRS_NEXT:
             regs[reg + 3 + 2] += 1
@@ -105,13 +105,13 @@ def _collection(op, prog, pc, buf, regs, arena, cols, col):  # type: ignore[no-u
             regs[reg + 3] += 1
             regs[reg + 4] += prog[pc, C]
         regs[reg + 2] -= 1
-        left = regs[reg + 2]
-    if left < 0:
+        remaining = regs[reg + 2]
+    if remaining < 0:
         return False, outcomes.OUT_OF_BOUNDS
     begins = op == Op.ELEMENTS or op == Op.PAIRS
-    if left == 0 and col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, B], COUNT]):
+    if remaining == 0 and col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, B], COUNT]):
         return False, outcomes.FULL
-    return (left == 0) == begins, outcomes.OK
+    return (remaining == 0) == begins, outcomes.OK
 
 
 @kernel

@@ -132,8 +132,8 @@ class ColumnDecoder:
         at = 0
         while at < len(entries):
             arena = self._open(len(entries) - at)
-            wanted = min(self._capacity - self._rows, len(entries) - at)
-            self._run(buffer, entries, at, wanted, 0, 0, arena)
+            row_count = min(self._capacity - self._rows, len(entries) - at)
+            self._run(buffer, entries, at, row_count, 0, 0, arena)
             at += int(self._result[k.ROWS])
             yield from self._after(arena, locate, at, buffer)
             del arena  # before a larger one is made

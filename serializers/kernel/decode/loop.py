@@ -300,26 +300,26 @@ def run(  # type: ignore[no-untyped-def]
                 if pos + 4 > end:
                     status = outcomes.TRUNCATED
                     break
-                left = load_be_i32(buf, pos)
+                remaining = load_be_i32(buf, pos)
                 pos += 4
-                if left < 0 or left * prog[pc, E] > end - pos or (prog[pc, E] == 0 and left > MOST_EMPTY):
+                if remaining < 0 or remaining * prog[pc, E] > end - pos or (prog[pc, E] == 0 and remaining > MOST_EMPTY):
                     status = outcomes.BAD_COUNT
                     break
-                regs[prog[pc, A]] = left
+                regs[prog[pc, A]] = remaining
             elif op == Op.LIST_NEXT:
-                left = regs[prog[pc, A]] - 1
-                regs[prog[pc, A]] = left
+                remaining = regs[prog[pc, A]] - 1
+                regs[prog[pc, A]] = remaining
             else:
-                left = end - pos
-                if op == Op.JOINED_NEXT and left > 0:
+                remaining = end - pos
+                if op == Op.JOINED_NEXT and remaining > 0:
                     if buf[pos] != 0x2C:
                         status = outcomes.BAD_BYTE
                         break
                     pos += 1
-            if left <= 0 and col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, B], COUNT]):
+            if remaining <= 0 and col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, B], COUNT]):
                 status = outcomes.FULL
                 break
-            if begins == (left <= 0):
+            if begins == (remaining <= 0):
                 pc = prog[pc, D]
                 continue
         elif op == Op.BYTES:

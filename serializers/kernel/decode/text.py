@@ -75,13 +75,13 @@ def put_units(buf, pos, end, units, arena, out):  # type: ignore[no-untyped-def]
         if pos + 8 <= len(buf) and high == 0:
             # Up to eight ASCII characters at once, which may look beyond the text on either side: the columns have room for
             # eight bytes behind their last text.
-            left = min(8, units - i)
+            count = min(8, units - i)
             eight = load_i64(buf, pos)
-            if eight & (NOT_ASCII if left == 8 else NOT_ASCII & ((1 << (8 * left)) - 1)) == 0 and pos + left <= end:
+            if eight & (NOT_ASCII if count == 8 else NOT_ASCII & ((1 << (8 * count)) - 1)) == 0 and pos + count <= end:
                 store_i64(arena, out, eight)
-                pos += left
-                out += left
-                i += left
+                pos += count
+                out += count
+                i += count
                 continue
         if pos >= end:
             return -1, out
@@ -413,11 +413,11 @@ def avro(tables, pc, pos, end):  # type: ignore[no-untyped-def]
                     break
             pos += 4 + size
         elif op == Op.BLOCKS or op == Op.BLOCKS_NEXT:
-            more = False
+            has_element = False
             if op == Op.BLOCKS_NEXT:
                 regs[prog[pc, A]] -= 1
-                more = regs[prog[pc, A]] > 0
-            if not more:
+                has_element = regs[prog[pc, A]] > 0
+            if not has_element:
                 count, after = varint(buf, pos, end)
                 if after < 0 or count > end - after:
                     status = outcomes.BAD_COUNT
@@ -433,8 +433,8 @@ def avro(tables, pc, pos, end):  # type: ignore[no-untyped-def]
                     else:
                         pc += 1
                     continue
-                more = op == Op.BLOCKS_NEXT
-            if more:
+                has_element = op == Op.BLOCKS_NEXT
+            if has_element:
                 pc = prog[pc, D]
                 continue
         elif op == Op.CHOOSE:
@@ -470,17 +470,17 @@ def put_short_ascii(buf, pos, end, arena, cols, col):  # type: ignore[no-untyped
         return False
     out = cols[col, VAR] + used
     at = pos + 1
-    left = size
-    while left > 0:
+    remaining = size
+    while remaining > 0:
         if at + 8 > len(buf):
             return False
         eight = load_i64(buf, at)
-        if eight & (NOT_ASCII if left >= 8 else NOT_ASCII & ((1 << (8 * left)) - 1)):
+        if eight & (NOT_ASCII if remaining >= 8 else NOT_ASCII & ((1 << (8 * remaining)) - 1)):
             return False
         store_i64(arena, out, eight)
         at += 8
         out += 8
-        left -= 8
+        remaining -= 8
     used += size
     cols[col, VAR_SIZE] = used
     store_i32(arena, cols[col, DATA] + 4 * (n + 1), used)

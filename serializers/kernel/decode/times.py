@@ -346,10 +346,10 @@ def _with_nanos(op, mode, consts, zone, buf, pos, end, arena, cols, col):  # typ
     if op == Op.SQL_TIMESTAMP:
         if whole < GREGORIAN_SECOND * 1000:
             day = (whole + zone_offset(consts, zone, whole, False)) // DAY_MS
-            shown = to_gregorian(day)
-            if shown == NO_DAY:
+            gregorian_day = to_gregorian(day)
+            if gregorian_day == NO_DAY:
                 return pos - 12, outcomes.OUT_OF_RANGE
-            whole += (shown - day) * DAY_MS
+            whole += (gregorian_day - day) * DAY_MS
         whole = whole // 1000
     elif whole < INSTANT_MIN or whole > INSTANT_MAX:
         return pos - 12, outcomes.BAD_TIME

@@ -130,8 +130,8 @@ def bind(serializer: Codec, column_type: pa.DataType, path: str, *, as_key: bool
         inside = other.path != path
         fitting = None
         words = (
-            f"column {other.path!r} is of {_shown_type(other.given)}; "
-            f"the type {serializer} takes {_type_name(other.wanted)}{' there' if inside else ''}"
+            f"column {other.path!r} is of {_shown_type(other.column_type)}; "
+            f"the type {serializer} takes {_type_name(other.target)}{' there' if inside else ''}"
         )
         with suppress(InvalidRowError):  # of another struct inside, whose fields do not match either
             fitting = _fitting(column_type, target)
@@ -160,7 +160,7 @@ class _OtherTypeError(Exception):
     """A type of a part of a column that the serializer does not accept."""
 
     def __init__(self, column_type: pa.DataType, target: pa.DataType, path: str) -> None:
-        self.given, self.wanted, self.path = column_type, target, path
+        self.column_type, self.target, self.path = column_type, target, path
 
 
 def _fitting(column_type: pa.DataType, target: pa.DataType) -> pa.DataType | None:

@@ -196,18 +196,18 @@ FAMILIES: Final[dict[int, OnDemand]] = {
     written(int64),
 )
 def run(  # type: ignore[no-untyped-def]
-    prog, families, aux, consts, arena, cols, rows, groups, at, pos, found, idx, stop, regs, out, entries, result
+    prog, families, aux, consts, arena, cols, rows, groups, at, pos, entry_count, idx, stop, regs, out, entries, result
 ):
     """Write the rows from ``at`` to ``rows`` and describe in ``result`` how it ended.
 
     ``prog``, ``aux`` and ``consts`` are a program's tables, ``arena`` and ``cols`` a batch's, and ``families`` the addresses of
     :data:`FAMILIES`. ``groups`` has the key group of each row of the batch. Writing goes on at ``pos`` of ``out`` and at line
-    ``found`` of ``entries``.
+    ``entry_count`` of ``entries``.
     """
     tables = store_tables((prog, consts, arena, cols, idx, stop, regs, out))
     done = at
     row_pos = pos
-    row_found = found
+    row_entry_count = entry_count
     begin = pos
     status = outcomes.OK
     pc = np.int64(0)
@@ -216,7 +216,7 @@ def run(  # type: ignore[no-untyped-def]
         if pc == 0:
             idx[0] = done
             row_pos = pos
-            row_found = found
+            row_entry_count = entry_count
             begin = pos
         if pos + LARGEST_FIXED > limit:
             status = outcomes.FULL
@@ -310,13 +310,13 @@ def run(  # type: ignore[no-untyped-def]
                 break
             pos = copy(consts, prog[pc, A], prog[pc, A] + prog[pc, B], out, pos)
         elif op == Op.ENTRY_END:
-            if found == len(entries):
+            if entry_count == len(entries):
                 status = outcomes.FULL
                 break
-            entries[found, BEGIN] = begin
-            entries[found, END] = pos
-            entries[found, ROW] = done
-            found += 1
+            entries[entry_count, BEGIN] = begin
+            entries[entry_count, END] = pos
+            entries[entry_count, ROW] = done
+            entry_count += 1
             begin = pos
         elif op == Op.ROW_END:
             done += 1
@@ -482,5 +482,5 @@ def run(  # type: ignore[no-untyped-def]
     result[STATUS] = status
     result[ROWS] = done
     result[POSITION] = row_pos if status != outcomes.OK else pos
-    result[ENTRIES] = row_found if status != outcomes.OK else found
+    result[ENTRIES] = row_entry_count if status != outcomes.OK else entry_count
     result[INSTRUCTION] = pc

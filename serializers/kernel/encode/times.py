@@ -440,10 +440,10 @@ def _put_java_moment(seconds, nano, consts, zone, out, pos):  # type: ignore[no-
     """Write a point in time as ``java.sql.Timestamp`` with the same date. Return the offset after it and 0, or the status."""
     if seconds < GREGORIAN_SECOND:
         day = (seconds + zone_offset(consts, zone, seconds * 1000, False) // 1000) // DAY
-        shown = from_gregorian(day)
-        if shown == NO_DAY:
+        java_day = from_gregorian(day)
+        if java_day == NO_DAY:
             return pos, outcomes.NO_SUCH_DAY
-        seconds += (shown - day) * DAY
+        seconds += (java_day - day) * DAY
     return _put_sql_time(Op.SQL_TIMESTAMP, seconds, nano, out, pos)
 
 

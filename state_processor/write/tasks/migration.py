@@ -27,7 +27,7 @@ from state_processor.backends.write.state_migration import (
 )
 from state_processor.options.user_serializers import TaskSerializers
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.evolution.migrated_values import Found, Observations
+from state_processor.serializers.evolution.migrated_values import ElementClasses, Observations
 from state_processor.serializers.shared_types import PortableType
 from state_processor.support.errors import NotFoundError, OptionError, StateProcessorError
 from state_processor.types.identifier import OperatorIdentifier
@@ -58,7 +58,7 @@ class Scanned:
     ``entries`` are counted for states that can't be migrated if they have any.
     """
 
-    elements_by_path: dict[str, Found] = field(default_factory=dict)
+    elements_by_path: dict[str, ElementClasses] = field(default_factory=dict)
     problem: str = ""
     entries: int = 0
 

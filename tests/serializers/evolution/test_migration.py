@@ -14,7 +14,7 @@ from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.core.nullable import EITHER_SNAPSHOT, LEGACY_EITHER_SNAPSHOT, EitherSerializerSnapshot
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.unread import OptionalEntry
-from state_processor.serializers.evolution.migrated_values import Found, Observations, converting
+from state_processor.serializers.evolution.migrated_values import ElementClasses, Observations, converting
 from state_processor.serializers.evolution.migration import (
     LOST_KRYO_SERIALIZERS,
     TypeMigration,
@@ -212,11 +212,11 @@ def test_types_that_values_tell(declared: str, jsons: list[str], decided: str) -
     ],
 )
 def test_types_of_classes(classes: set[str], decided: str) -> None:
-    assert str(Found(LIST, (classes,)).decide()).startswith(decided)
+    assert str(ElementClasses(LIST, (classes,)).decide()).startswith(decided)
 
 
 def test_found_in_several_parts() -> None:
-    one, other = Found(MAP, ({"java.lang.String"}, set())), Found(MAP, (set(), {"java.lang.Long"}))
+    one, other = ElementClasses(MAP, ({"java.lang.String"}, set())), ElementClasses(MAP, (set(), {"java.lang.Long"}))
     one.add(other)
     assert str(one.decide()) == "MAP<STRING,LONG>"
     assert str(collection_of("java.lang.Iterable", [T.INT()])) == "LIST<INT>"

@@ -70,7 +70,7 @@ import sized
 for size in (10, 1 << 14, 10):
     assert sized.run(np.zeros(size, np.int64)) == size
     print("_compiled" in vars(sized.run))
-print(sized.run.is_new, interpreter.left > 0)
+print(sized.run.is_new, interpreter.budget > 0)
 """
 OTHER_PROCESSOR = """
 from llvmlite import binding

@@ -14,7 +14,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.classes import KryoMap, Node
 from state_processor.serializers.kryo.nested_kryo import kryo_parts
-from state_processor.serializers.kryo.pending_values import PendingEntries, StoredParts, shown, with_pending_values
+from state_processor.serializers.kryo.pending_values import PendingEntries, StoredParts, canonical_text, with_pending_values
 from state_processor.serializers.kryo.serializer import KryoSerializer, KryoValue
 from state_processor.support.errors import InvalidRowError
 from state_processor.types.flink_types import Types
@@ -125,7 +125,7 @@ def test_what_is_inside_keeps_its_classes() -> None:
     ],
 )
 def test_one_value_shows_as_one_text(type_: str, values: list[Any]) -> None:
-    assert len({shown(JavaType.parse(type_), v) for v in values}) == 1
+    assert len({canonical_text(JavaType.parse(type_), v) for v in values}) == 1
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_one_value_shows_as_one_text(type_: str, values: list[Any]) -> None:
     [("java.util.List", "[1]", "[1.0]"), ("java.util.List", "[true]", "[1]"), ("java.lang.Double", 0.0, -0.0)],
 )
 def test_other_values_show_as_other_texts(type_: str, one: Any, other: Any) -> None:
-    assert shown(JavaType.parse(type_), one) != shown(JavaType.parse(type_), other)
+    assert canonical_text(JavaType.parse(type_), one) != canonical_text(JavaType.parse(type_), other)
 
 
 def test_paths() -> None:

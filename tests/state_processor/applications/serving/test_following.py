@@ -227,9 +227,9 @@ def test_requests_while_checkpoints_are_replaced(tmp_path: Path) -> None:
 
 
 def test_the_first_request_finds_an_open_operator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interpreter, "left", interpreter.left)
+    monkeypatch.setattr(interpreter, "budget", interpreter.budget)
     served = Followed(ORDERS_PATH, {}).current
     served.warm_up()
-    assert interpreter.left == 0
+    assert interpreter.budget == 0
     monkeypatch.setattr(following, "KeyLookUp", lambda *_: pytest.fail("the operator is opened again"))
     assert browsing.contents(served, "orders", "amelia", None, Limits())["states"]["total"] == [{"value": 3950}]
