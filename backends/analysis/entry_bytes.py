@@ -115,17 +115,17 @@ class EntriesInMemory(KeyedStateSource):
 
     def __init__(self, entries: EntryBytes) -> None:
         super().__init__(entries.origin.source.header, entries.origin.source.context)
-        self._found = entries
+        self._entries = entries
 
     @property
     def backend(self) -> str:
         """Name of the source backend of the entries."""
-        return self._found.origin.source.backend
+        return self._entries.origin.source.backend
 
     def _runs(
         self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None
     ) -> Iterator[FramedRun | BoundedRun]:
-        context, entries = f"{self.context}, state {state.name!r}", self._found
+        context, entries = f"{self.context}, state {state.name!r}", self._entries
         if entries.layout is None:
             yield FramedRun(state, context, iter([(entries.buffer, None, entries.entries)])).of_keys(keys)
         else:

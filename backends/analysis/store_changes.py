@@ -223,7 +223,7 @@ class KeptReads:
         self._count = count
         self._lock = process_lock()
         self._at_once = at_once and stream.size <= _READ_AT_ONCE
-        self._kept: list[tuple[int, memoryview]] = []
+        self._reads: list[tuple[int, memoryview]] = []
 
     def as_stream(self) -> StateStream:
         """Return a stream with these reads."""
@@ -232,19 +232,19 @@ class KeptReads:
     def read(self, offset: int, length: int) -> memoryview:
         """See :meth:`StateStream.read`."""
         with self._lock:
-            place = bisect_right(self._kept, offset, key=itemgetter(0))
-            for begin, data in self._kept[max(0, place - 2) : place]:
+            place = bisect_right(self._reads, offset, key=itemgetter(0))
+            for begin, data in self._reads[max(0, place - 2) : place]:
                 if offset + length <= begin + len(data):
                     return data[offset - begin : offset - begin + length]
         begin, size = (0, self._stream.size) if self._at_once else (offset, length)
         data = self._stream.read(begin, size)
         self._count(size)
         with self._lock:
-            insort(self._kept, (begin, data), key=itemgetter(0))
+            insort(self._reads, (begin, data), key=itemgetter(0))
         return data[offset - begin : offset - begin + length]
 
     def forget(self) -> None:
         """Forget the reads. A small stream that was read at once stays."""
         with self._lock:
             if not self._at_once:
-                self._kept.clear()
+                self._reads.clear()

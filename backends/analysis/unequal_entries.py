@@ -108,7 +108,9 @@ def without_equals(old: Iterable[_Bytes], new: Iterable[_Bytes]) -> tuple[_Bytes
     walk = new_walk()
     old_side, new_side = _Walked(old, walk, OLD), _Walked(new, walk, NEW)
     while old_side.has_entries() and new_side.has_entries():
-        walk_along(old_side.buffer, old_side.entries, new_side.buffer, new_side.entries, walk, old_side.left, new_side.left)
+        walk_along(
+            old_side.buffer, old_side.entries, new_side.buffer, new_side.entries, walk, old_side.unmatched, new_side.unmatched
+        )
     (old_bytes, olds), (new_bytes, news) = old_side.kept(), new_side.kept()
     if not len(olds) or not len(news):
         return (old_bytes, olds), (new_bytes, news)
@@ -125,13 +127,13 @@ class _Walked:
     def __init__(self, blocks: Iterable[_Bytes], walk: npt.NDArray[np.int64], side: int) -> None:
         self._blocks = iter(blocks)
         self._walk, self._side = walk, side
-        self._kept: list[_Bytes] = []
-        self.buffer, self.entries, self.left = _NO_BYTES, _NO_ENTRIES, np.empty(0, dtype=np.int64)
+        self._kept_blocks: list[_Bytes] = []
+        self.buffer, self.entries, self.unmatched = _NO_BYTES, _NO_ENTRIES, np.empty(0, dtype=np.int64)
 
     def has_entries(self) -> bool:
         """Return whether this side has more entries; continue with the next block if necessary."""
         while self._walk[self._side] >= len(self.entries):
-            self._keep(self.entries[self.left[: self._walk[LEFT + self._side]]])
+            self._keep(self.entries[self.unmatched[: self._walk[LEFT + self._side]]])
             if not self._next():
                 return False
         return True
@@ -139,14 +141,14 @@ class _Walked:
     def kept(self) -> _Bytes:
         """Return the unmatched entries, the rest of the current block, and all further blocks."""
         rest = np.arange(self._walk[self._side], len(self.entries))
-        self._keep(self.entries[np.append(self.left[: self._walk[LEFT + self._side]], rest)])
+        self._keep(self.entries[np.append(self.unmatched[: self._walk[LEFT + self._side]], rest)])
         while self._next():
             self._keep(self.entries)
-        starts = np.cumsum([0, *(len(buffer) for buffer, _ in self._kept)])
-        for (_, entries), start in zip(self._kept, starts[:-1], strict=True):
+        starts = np.cumsum([0, *(len(buffer) for buffer, _ in self._kept_blocks)])
+        for (_, entries), start in zip(self._kept_blocks, starts[:-1], strict=True):
             entries[:, :KEY_GROUP] += start
-        buffer = np.concatenate([_NO_BYTES[:0], *(buffer for buffer, _ in self._kept)])
-        entries = np.concatenate([_NO_ENTRIES, *(entries for _, entries in self._kept)])
+        buffer = np.concatenate([_NO_BYTES[:0], *(buffer for buffer, _ in self._kept_blocks)])
+        entries = np.concatenate([_NO_ENTRIES, *(entries for _, entries in self._kept_blocks)])
         if (np.diff(entries[:, KEY_GROUP]) < 0).any():
             entries = entries[np.argsort(entries[:, KEY_GROUP], kind="stable")]
         return buffer, entries
@@ -154,11 +156,11 @@ class _Walked:
     def _next(self) -> bool:
         """Continue with the next block, without unmatched entries; set it to ``None`` after the last block."""
         self.buffer, self.entries = next(self._blocks, (_NO_BYTES, _NO_ENTRIES))
-        if len(self.entries) > len(self.left):
-            self.left = np.empty(len(self.entries), dtype=np.int64)
+        if len(self.entries) > len(self.unmatched):
+            self.unmatched = np.empty(len(self.entries), dtype=np.int64)
         self._walk[self._side] = self._walk[LEFT + self._side] = 0
         return self.entries is not _NO_ENTRIES
 
     def _keep(self, entries: Entries) -> None:
         if len(entries):
-            self._kept.append(copied(self.buffer, entries))
+            self._kept_blocks.append(copied(self.buffer, entries))

@@ -193,7 +193,7 @@ class _Reading(Generic[_Item, _Result]):
         self._ends: dict[int, BaseException | None] = {}
         self._bytes = 0
         self._untaken = 0
-        self._wanted = 0
+        self._next_part = 0
         self._is_cancelled = False
         self._caller = threading.current_thread()
 
@@ -249,8 +249,8 @@ class _Reading(Generic[_Item, _Result]):
         error = None
         with self._changed:
             self._caller = threading.current_thread()
-            if self._wanted != number:
-                self._wanted = number
+            if self._next_part != number:
+                self._next_part = number
                 self._notify()
             while not self._waiting.get(number) and number not in self._ends and not self._is_cancelled:
                 self._changed.wait()
@@ -301,7 +301,7 @@ class _Reading(Generic[_Item, _Result]):
         """Add a result as soon as there is room for it; return False if nobody needs it."""
         size = getattr(result, "nbytes", 0)
         with self._changed:
-            while self._has_to_wait(number == self._wanted and not self._waiting[number]):
+            while self._has_to_wait(number == self._next_part and not self._waiting[number]):
                 self._changed.wait(_PATIENCE)
             if self._is_cancelled:
                 return False

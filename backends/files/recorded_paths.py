@@ -210,7 +210,7 @@ class ClaimedSavepoint:
         self._boundaries = boundaries
         self._named = list(dict.fromkeys(named))
         self._parents = list(_parents(checkpoint, parents))
-        self._found: _Candidate | None = None
+        self._last_candidate: _Candidate | None = None
         self._listings: dict[str, dict[str, Entry]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -222,9 +222,9 @@ class ClaimedSavepoint:
         ``name``: the recorded name. ``size``: the recorded length of the file in bytes. ``context``: owner of the file (operator,
         state), for messages.
         """
-        candidate = self._found
+        candidate = self._last_candidate
         if candidate is None or not self._has(candidate[0], name, size):
-            candidate = self._found = self._search(name, size, context)
+            candidate = self._last_candidate = self._search(name, size, context)
         directory, place = candidate
         file = directory.joined(name)
         self._boundaries.check_real(file, place, name, context)

@@ -250,7 +250,7 @@ class Storage:
         self.options = dict(options or {})
         self._queries: dict[str, str] = {}
         self._filesystems: dict[tuple[str, str], pafs.FileSystem] = {}
-        self._found: dict[str, OpenFile] = {}
+        self._open_files: dict[str, OpenFile] = {}
         _storages.add(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -258,7 +258,7 @@ class Storage:
         _storages.add(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"options": self.options, "_queries": self._queries, "_filesystems": {}, "_found": {}}
+        return {"options": self.options, "_queries": self._queries, "_filesystems": {}, "_open_files": {}}
 
     def filesystem(self, path: str | os.PathLike[str]) -> tuple[pafs.FileSystem, str]:
         """Return the pyarrow file system of a path or URL, and the path in it; use it for operations that this class lacks."""
@@ -307,7 +307,7 @@ class Storage:
         with storage_errors(str(location), context):
             if location.is_local:
                 return OpenLocalFile(location.path)
-            opened = self._found.pop(str(location), None)
+            opened = self._open_files.pop(str(location), None)
             if opened is not None:
                 return opened
             return RemoteFile(*self.filesystem(path))
@@ -363,9 +363,9 @@ class Storage:
         stored = self.open_if_file(path)
         if stored is None:
             return None
-        if len(self._found) >= _KEPT_OPEN:
-            self._found.clear()  # threads that look for files share it
-        opened = self._found[str(location)] = stored._opened()
+        if len(self._open_files) >= _KEPT_OPEN:
+            self._open_files.clear()  # threads that look for files share it
+        opened = self._open_files[str(location)] = stored._opened()
         return opened.size
 
     def exists(self, path: str | os.PathLike[str]) -> bool:
@@ -457,7 +457,7 @@ _storages: weakref.WeakSet[Storage] = weakref.WeakSet()
 def _connect_again_in_fork() -> None:
     """Forget connections of the parent process: their threads do not exist in the fork."""
     for storage in list(_storages):
-        storage._filesystems, storage._found = {}, {}
+        storage._filesystems, storage._open_files = {}, {}
 
 
 if hasattr(os, "register_at_fork"):

@@ -171,9 +171,9 @@ class Store:
         with self._lock:
             self._tables[file.number] = table
             # not a running total: a table reads its index after it is opened
-            kept = sum(table.kept_bytes for table in self._tables.values())
-            while len(self._tables) > 1 and (len(self._tables) > _OPEN_TABLES or kept > _KEPT_BYTES):
-                kept -= self._tables.popitem(last=False)[1].kept_bytes
+            kept_bytes = sum(table.kept_bytes for table in self._tables.values())
+            while len(self._tables) > 1 and (len(self._tables) > _OPEN_TABLES or kept_bytes > _KEPT_BYTES):
+                kept_bytes -= self._tables.popitem(last=False)[1].kept_bytes
         return table
 
     @cached_property

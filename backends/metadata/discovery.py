@@ -84,7 +84,7 @@ class Discovery:
     pointers: tuple[str, ...] = ()
 
 
-_Known = Mapping[tuple[str, datetime | None], SnapshotInfo]
+_EarlierSnapshots = Mapping[tuple[str, datetime | None], SnapshotInfo]
 """Snapshots whose ``_metadata`` was read, by path and time."""
 
 
@@ -108,7 +108,7 @@ def find_snapshots(
         raise NotASnapshotError(f"{directory} is not a directory; pass a directory with snapshots below it")
     unsearched: list[str] = []
     pointers: list[str] = []
-    read: _Known = {(info.path, info.time): info for info in read_before if info.is_complete is None and info.time}
+    read: _EarlierSnapshots = {(info.path, info.time): info for info in read_before if info.is_complete is None and info.time}
     walk = _Walk(storage, read, unsearched, pointers, failures)
     snapshots = sorted(walk.snapshots(root, depth), key=_newest_first)
     return Discovery(snapshots, unsearched, tuple(pointers))
@@ -125,7 +125,7 @@ class _Walk:
     """A search for snapshots. It notes pointers, failures, and directories that were not searched."""
 
     storage: Storage
-    known: _Known
+    earlier_snapshots: _EarlierSnapshots
     unsearched: list[str]
     pointers: list[str]
     failures: dict[str, str] | None
@@ -137,7 +137,7 @@ class _Walk:
         self.pointers.extend(e.path for e in entries if not e.is_directory and e.name.startswith(POINTER_PREFIX))
         names = {entry.name for entry in entries if not entry.is_directory}
         if METADATA_FILE in names or _is_named_like_one(directory.name):
-            yield _info(self.storage, directory, entries, self.known)
+            yield _info(self.storage, directory, entries, self.earlier_snapshots)
             return
         for entry in entries:
             if entry.is_directory and entry.name not in WITHOUT_SNAPSHOTS:
@@ -164,7 +164,7 @@ def _is_named_like_one(name: str) -> bool:
     return bool(_CHECKPOINT_NAME.fullmatch(name) or _SAVEPOINT_NAME.fullmatch(name))
 
 
-def _info(storage: Storage, directory: Location, entries: list[Entry], read_before: _Known) -> SnapshotInfo:
+def _info(storage: Storage, directory: Location, entries: list[Entry], read_before: _EarlierSnapshots) -> SnapshotInfo:
     files = [entry for entry in entries if not entry.is_directory]
     metadata_file = next((file for file in files if file.name == METADATA_FILE), None)
     time = _modified(storage, [metadata_file.path] if metadata_file else [file.path for file in files])

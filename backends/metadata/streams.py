@@ -217,18 +217,18 @@ class RecentReads:
 
     def __init__(self, stream: StateStream) -> None:
         self._stream = stream
-        self._kept: dict[tuple[int, int], memoryview] = {}
+        self._recent_reads: dict[tuple[int, int], memoryview] = {}
 
     def read(self, offset: int, length: int) -> memoryview:
         """See :meth:`StateStream.read`."""
         place = (offset, length)
-        data = self._kept.pop(place, None)
+        data = self._recent_reads.pop(place, None)
         if data is None:
             data = self._stream.read(offset, length)
         if length <= _LARGEST_KEPT:
-            self._kept[place] = data
-            if len(self._kept) > _KEPT_READS:
-                del self._kept[next(iter(self._kept))]
+            self._recent_reads[place] = data
+            if len(self._recent_reads) > _KEPT_READS:
+                del self._recent_reads[next(iter(self._recent_reads))]
         return data
 
 

@@ -60,7 +60,7 @@ _T = TypeVar("_T")
 class Ends:
     """Ends of unreadable snapshots."""
 
-    known: Mapping[int, tuple[int, str]] = field(default_factory=dict)  # the ends by the starts of the snapshots, and the reasons
+    by_start: Mapping[int, tuple[int, str]] = field(default_factory=dict)  # the ends by the starts of the snapshots, with reasons
     trusts_frames: bool = False  # whether a snapshot with a frame ends behind its frame, as :func:`_least_end` has it
     used_frames: bool = False  # whether a snapshot was read so
 
@@ -79,8 +79,8 @@ def read_snapshot_proxy(source: DataInput, ends: Ends | None = None, context: st
     """Read a proxy version and a snapshot (Flink: ``TypeSerializerSnapshotSerializationUtil``)."""
     start, version = source.position, source.read_int()
     SERIALIZER_SNAPSHOTS.check(version, source.source, start, source.flink_major)
-    if ends is not None and start in ends.known:
-        return _unread(source, *ends.known[start], context)
+    if ends is not None and start in ends.by_start:
+        return _unread(source, *ends.by_start[start], context)
     begin = source.position
     try:
         return read_versioned_snapshot(source)
@@ -420,10 +420,10 @@ class _EndSearch:
         starts = _possible_starts(source)
         self._counts = _possible_counts(source, starts)
         self._starts = sorted({*starts, *self._counts})
-        self._left = _WORK * source.remaining + _LEAST_WORK
+        self._remaining_work = _WORK * source.remaining + _LEAST_WORK
         self._unread: dict[int, str] = {}
         self._sums: dict[_Rest, list[_Way]] = {}
-        self._known: dict[int, dict[_Rest, _Way]] = {source.end: {_Rest(): _Way(source.end, _Rest(), 1)}}
+        self._ways_by_position: dict[int, dict[_Rest, _Way]] = {source.end: {_Rest(): _Way(source.end, _Rest(), 1)}}
 
     def ends(self) -> dict[int, tuple[int, str]] | None:
         """Return the ends of unreadable snapshots by their starts, with the reasons; ``None`` if they are not certain."""
@@ -448,12 +448,12 @@ class _EndSearch:
 
     def _ways(self, position: int) -> dict[_Rest, _Way]:
         """Return the ways from a position to the end, by what has to follow."""
-        if position not in self._known:
+        if position not in self._ways_by_position:
             ways: dict[_Rest, _Way] = {}
             for step in (self._after_serializer, self._after_state, self._after_count):
                 ways |= step(position)
-            self._known[position] = ways
-        return self._known[position]
+            self._ways_by_position[position] = ways
+        return self._ways_by_position[position]
 
     def _after_key(self, position: int) -> Iterator[tuple[_Rest, _Way]]:
         return ((rest._replace(keys=1), way) for rest, way in self._after_proxy(position))
@@ -530,8 +530,8 @@ class _EndSearch:
             self._spend(1 + ((self._source.position - position) >> 4))
 
     def _spend(self, work: int) -> None:
-        self._left -= work
-        if self._left < 0:
+        self._remaining_work -= work
+        if self._remaining_work < 0:
             raise _TooMuchWorkError
 
 
@@ -575,17 +575,17 @@ def _possible_starts(source: DataInput) -> list[int]:
 
 def _possible_counts(source: DataInput, starts: Iterable[int]) -> frozenset[int]:
     """Return the positions where a number of states may be: in front of a state, of another number, or of the end."""
-    found: set[int] = set()
+    count_positions: set[int] = set()
 
     def add(positions: Iterable[int], fits: Callable[[int], bool]) -> list[int]:
         counts = [at for at in positions if at >= source.position and fits(int.from_bytes(source.data[at : at + 2], "big"))]
-        found.update(counts)
+        count_positions.update(counts)
         return counts
 
     in_front = add((start - 2 for start in starts), lambda count: 0 < count < 1 << 15)
     last = add([source.end - 2], lambda count: count == 0)
     add((at - 2 for at in (*in_front, *last)), lambda count: count == 0)
-    return frozenset(found)
+    return frozenset(count_positions)
 
 
 def _is_serializer_or_state(source: DataInput, position: int) -> bool:

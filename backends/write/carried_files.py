@@ -89,7 +89,7 @@ class BaseStore:
 
     snapshot: Snapshot
     handle: h.IncrementalRemoteKeyedStateHandle  # the files of the store
-    kept: frozenset[str]  # the column families that stay
+    kept_families: frozenset[str]  # the column families that stay
     patched: frozenset[str] = frozenset()  # the kept column families that get changes
     # the kept column families that are read to find the entries of a key: keys of timers begin with their time
     scanned: frozenset[str] = frozenset()

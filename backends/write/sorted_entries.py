@@ -74,10 +74,10 @@ class EntryRun:
         self._data[begin:end] = entries
         result = np.zeros(framing.CHECK_FIELDS, dtype=np.int64)
         result[[framing.POSITION, framing.COUNT]] = begin, self._count
-        more = framing.estimated_entries(entries)
+        estimate = framing.estimated_entries(entries)
         result[framing.STATUS] = framing.CROWDED
         while result[framing.STATUS] == framing.CROWDED:
-            self._spans = _with_room(self._spans, int(result[framing.COUNT]) + more)
+            self._spans = _with_room(self._spans, int(result[framing.COUNT]) + estimate)
             framing.check_spans(self._data, end, key_group, self._prefix, self._spans, result)
         added, self._count, self.size = int(result[framing.COUNT]) - self._count, int(result[framing.COUNT]), end
         result[[framing.POSITION, framing.COUNT]] = result[framing.POSITION] - begin, added
@@ -151,12 +151,12 @@ def _unmark_repeated(data, spans, order, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _compare(data, spans, one, other, skipped):  # type: ignore[no-untyped-def]
+def _compare(data, spans, first, second, skipped):  # type: ignore[no-untyped-def]
     """Return -1, 0 or 1 as one key is before another, equal, or behind it; ``skipped`` bytes are equal."""
-    i = spans[one, 0] + skipped
-    j = spans[other, 0] + skipped
-    end = spans[one, 1]
-    stop = spans[other, 1]
+    i = spans[first, 0] + skipped
+    j = spans[second, 0] + skipped
+    end = spans[first, 1]
+    stop = spans[second, 1]
     while i + 8 <= end and j + 8 <= stop and load_i64(data, i) == load_i64(data, j):
         i += 8
         j += 8
@@ -298,7 +298,7 @@ def _sort_keys(data, spans, prefix, order, words, counts):  # type: ignore[no-un
     count = 1
     depth = prefix
     while count > 0:
-        more = 0
+        next_count = 0
         for part in range(count):
             begin = parts[part, 0]
             end = parts[part, 1]
@@ -314,13 +314,13 @@ def _sort_keys(data, spans, prefix, order, words, counts):  # type: ignore[no-un
                     first, again = _sort_ends(spans, order, words, other_words, other_order, begin, stop, depth, counts)
                     repeated = max(repeated, again)
                     if stop - first > 1:
-                        next_parts[more, 0] = first
-                        next_parts[more, 1] = stop
-                        more += 1
+                        next_parts[next_count, 0] = first
+                        next_parts[next_count, 1] = stop
+                        next_count += 1
                 begin = stop
         swapped = parts
         parts = next_parts
         next_parts = swapped
-        count = more
+        count = next_count
         depth += 8
     return repeated

@@ -91,7 +91,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         families = [state.name for state in self.header.states]
         self._base = base
         self._opened = None if base is None else base.open(subtask.context)
-        self._manifest = None if base is None or self._opened is None else self._opened.manifest.only(base.kept)
+        self._manifest = None if base is None or self._opened is None else self._opened.manifest.only(base.kept_families)
         self._erases = base is not None and base.erases
         if self._erases and self._manifest is not None:
             self._manifest = self._manifest.with_numbers_for_all()

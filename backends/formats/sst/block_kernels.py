@@ -92,10 +92,10 @@ def _copy(data, target, source, size):  # type: ignore[no-untyped-def]
     """Copy bytes, and up to fifteen behind them."""
     i = np.int64(0)
     while i < size:
-        one = load_i64(data, source + i)
-        other = load_i64(data, source + i + 8)
-        store_i64(data, target + i, one)
-        store_i64(data, target + i + 8, other)
+        low_word = load_i64(data, source + i)
+        high_word = load_i64(data, source + i + 8)
+        store_i64(data, target + i, low_word)
+        store_i64(data, target + i + 8, high_word)
         i += 16
 
 
@@ -227,7 +227,7 @@ def decode_blocks(  # type: ignore[no-untyped-def]
     value_bytes = np.int64(0)
     distinct = np.int64(1)
     status = DONE
-    where = np.int64(0)
+    detail = np.int64(0)
     last = np.int64(0)  # the previous key
     last_end = np.int64(-1)
     last_tag = np.int64(0)
@@ -240,7 +240,7 @@ def decode_blocks(  # type: ignore[no-untyped-def]
     computed = second = third = np.int64(0)  # checksums of this block and the next two
     is_behind = False  # keys are not before the upper bound any more
     for block in range(len(places)):
-        where = np.int64(block)
+        detail = np.int64(block)
         if block % 3 == 0:
             computed, second, third = _checksums(raw, places, block, checksum, tables)
         status = _plain_block(raw, places, block, checksum, context, computed, data, at)
@@ -296,7 +296,7 @@ def decode_blocks(  # type: ignore[no-untyped-def]
             kind = tag & 0xFF
             if kind != VALUE_TYPE and kind != DELETION and kind != SINGLE_DELETION and kind != MERGE:
                 status = BAD_TYPE
-                where = kind
+                detail = kind
                 break
             if sequence >= 0:
                 tag = (sequence << 8) | kind
@@ -361,7 +361,7 @@ def decode_blocks(  # type: ignore[no-untyped-def]
     result[ROWS] = row
     result[KEYS_END] = keys
     result[MERGES] = merges
-    result[WHERE] = where
+    result[WHERE] = detail
     result[VALUE_BYTES] = value_bytes
     result[DISTINCT] = distinct
     result[LAST_KEY] = last

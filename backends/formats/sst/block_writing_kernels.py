@@ -78,12 +78,12 @@ def _copy(source, begin, size, target, at):  # type: ignore[no-untyped-def]
 
 
 @inlined_kernel
-def _shared_bytes(one, at, other, begin, most):  # type: ignore[no-untyped-def]
+def _shared_bytes(first, at, second, begin, most):  # type: ignore[no-untyped-def]
     """Return the number of equal bytes at two places, at most ``most``."""
     size = np.int64(0)
-    while size + 8 <= most and load_i64(one, at + size) == load_i64(other, begin + size):
+    while size + 8 <= most and load_i64(first, at + size) == load_i64(second, begin + size):
         size += 8
-    while size < most and one[at + size] == other[begin + size]:
+    while size < most and first[at + size] == second[begin + size]:
         size += 1
     return size
 

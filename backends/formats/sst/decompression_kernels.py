@@ -22,10 +22,10 @@ _LEAST_MATCH: Final = 4
 
 @inlined_kernel
 def _copy_step(target, to, source, at):  # type: ignore[no-untyped-def]
-    one = load_i64(source, at)
-    other = load_i64(source, at + 8)
-    store_i64(target, to, one)
-    store_i64(target, to + 8, other)
+    low_word = load_i64(source, at)
+    high_word = load_i64(source, at + 8)
+    store_i64(target, to, low_word)
+    store_i64(target, to + 8, high_word)
 
 
 @inlined_kernel

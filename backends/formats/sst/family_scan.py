@@ -69,10 +69,10 @@ _Result = TypeVar("_Result")
 class _NoRoom(Exception):
     """The entries up to a key fit the round."""
 
-    def __init__(self, upper: bytes | None, more: _Room) -> None:
+    def __init__(self, upper: bytes | None, next_room: _Room) -> None:
         super().__init__()
         self.upper = upper
-        self.more = more
+        self.next_room = next_room
 
 
 class _Room(NamedTuple):
@@ -137,7 +137,7 @@ class FamilyScan:
                     upper = Bound(full.upper)
                     pieces = _cut(pieces, upper)
                 else:
-                    room = full.more
+                    room = full.next_room
 
     def _merged(self, decoding: _Decoding) -> tuple[Bytes, Numbers]:
         runs = decoding.decoded()
@@ -148,12 +148,12 @@ class FamilyScan:
         out = allocate(8 * rows * ENTRY_FIELDS).view(np.int64).reshape(rows, ENTRY_FIELDS)
         heap = np.empty(len(runs) + 1, dtype=np.int64)
         if self.newest:
-            found = newest_of_runs(decoding.data, table, tags, self.prefix, runs, heap, out)
-            return decoding.data, out[:found]
+            merged_rows = newest_of_runs(decoding.data, table, tags, self.prefix, runs, heap, out)
+            return decoding.data, out[:merged_rows]
         data, joined = decoding.with_room_for_values()
         stack = np.empty(rows if decoding.merges else 1, dtype=np.int64)
-        found = merge_runs(data, table, tags, self.prefix, runs, heap, *bounds(deletions), joined, stack, out)
-        return data, out[:found]
+        merged_rows = merge_runs(data, table, tags, self.prefix, runs, heap, *bounds(deletions), joined, stack, out)
+        return data, out[:merged_rows]
 
 
 def plain_content(table: Table) -> Iterator[Bytes]:
@@ -187,7 +187,7 @@ def _decodings(table: Table, prefix: int) -> Iterator[_Decoding]:
                 decoding.decoded()
                 break
             except _NoRoom as full:
-                room = full.more
+                room = full.next_room
         yield decoding
         first = behind
 
@@ -265,13 +265,13 @@ class _Decoding:
             *(*piece.separators, int(table.keys_are_exact)),
             *(table.sequence, self._prefix, self.table, self.tags, first_row, self.rows, self._keys_at, self._keys_end, result),
         )
-        status, rows, keys_at, merges, where, value_bytes, distinct, last, last_end, least_tag, largest_tag = result.tolist()
+        status, rows, keys_at, merges, detail, value_bytes, distinct, last, last_end, least_tag, largest_tag = result.tolist()
         if status == k.FULL:
             keys, lines = self._room
-            more = _Room(keys, 4 * lines) if rows == len(self.table) else _Room(4 * keys, lines)
-            raise _NoRoom(self._key((first_row + rows) // 2) if rows > first_row else None, more)
+            next_room = _Room(keys, 4 * lines) if rows == len(self.table) else _Room(4 * keys, lines)
+            raise _NoRoom(self._key((first_row + rows) // 2) if rows > first_row else None, next_room)
         if status != k.DONE:
-            raise self._problem(status, where, table, raw)
+            raise self._problem(status, detail, table, raw)
         self._check_keys(piece, self.rows, rows, self.data[last:last_end].tobytes() if last_end >= 0 else None)
         if rows > self.rows:
             table.check_sequences(least_tag >> 8, largest_tag >> 8)
@@ -305,13 +305,15 @@ class _Decoding:
         return self.data[self._at + at : self._at + at + size - k.TAG_BYTES].tobytes()
 
     @staticmethod
-    def _problem(status: int, where: int, table: Table, raw: RawBlocks) -> StateProcessorError:
+    def _problem(status: int, detail: int, table: Table, raw: RawBlocks) -> StateProcessorError:
         if status == k.BAD_TYPE:
-            what = _TYPES.get(where, f"an entry of the unknown type {where}")
-            return UnsupportedFormatError(f"{table.where}: it has {what}. Flink does not write this; write a canonical savepoint")
+            entry_type = _TYPES.get(detail, f"an entry of the unknown type {detail}")
+            return UnsupportedFormatError(
+                f"{table.where}: it has {entry_type}. Flink does not write this; write a canonical savepoint"
+            )
         if status == k.BAD_CHECKSUM:
-            table.format.verify(raw.first(where + 1), table.where)  # its message has the checksums
-        block = f"{table.where}, block at {raw.offset(where)}"
+            table.format.verify(raw.first(detail + 1), table.where)  # its message has the checksums
+        block = f"{table.where}, block at {raw.offset(detail)}"
         if status == k.NEWER_BLOCK:
             return UnsupportedFormatError(f"{block}: it is of a newer format than RocksDB has up to table format version 6")
         return CorruptSnapshotError(f"{block}: {_DAMAGES[status]}")

@@ -257,7 +257,7 @@ def test_dropped_column_families(tmp_path: Path) -> None:
     """Their files are left out, and no other family gets their ids."""
     entries = {(state, ("key", 1) if len(COLUMNS[state]) == 2 else ("key",)): "x" for state in ("total", "slots", "other")}
     snapshot = write(tmp_path / "base", None, [], batches(entries, KeyedStateEncoder))
-    base = replace(store(snapshot), kept=frozenset({"slots"}), patched=frozenset(), scanned=frozenset())
+    base = replace(store(snapshot), kept_families=frozenset({"slots"}), patched=frozenset(), scanned=frozenset())
     new = {("total", ("another",)): "y"}
     patched = write(tmp_path / "patched", base, [], batches(new, KeyedStateEncoder))
     assert content(patched) == {("slots", ("key", 1)): "x"} | new
