@@ -114,9 +114,9 @@ class MeasuredEntries:
         state = self.origin.state
         bare = state.with_serializers(key=PassThroughCodec(state.key))
         if isinstance(self.run, FramedRun):
-            run: FramedRun | BoundedRun = FramedRun(bare, self.run.where, iter([(self.buffer, None, self.entries)]))
+            run: FramedRun | BoundedRun = FramedRun(bare, self.run.context, iter([(self.buffer, None, self.entries)]))
         else:
-            run = BoundedRun.of_parts(bare, self.run.where, self.run.layout, self.buffer, self.entries)
+            run = BoundedRun.of_parts(bare, self.run.context, self.run.layout, self.buffer, self.entries)
         columns = [batch.column(layouts.KEY) for batch in run.decode(bare, frozenset({layouts.KEY}), LOSSLESS)]
         keys = pa.chunked_array(columns, pa.binary()).combine_chunks()
         ends = np.frombuffer(keys.buffers()[1], dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)

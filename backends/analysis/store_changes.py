@@ -122,7 +122,7 @@ class StoreChanges:
         old_files, new_files = (set(side.identities.values()) for side in self._sides)
         for side, identities in zip(self._sides, (new_files, old_files), strict=True):
             side.unshared = [file for file in side.files if side.identities[file] not in identities]
-            tally.add_files(side.store.where, ((file.name, file.size) for file in side.files))
+            tally.add_files(side.store.label, ((file.name, file.size) for file in side.files))
         self._tables: OrderedDict[Hashable, tuple[Table, KeptReads]] = OrderedDict()
 
     def blocks(self, lower: bytes, upper: bytes) -> tuple[Iterator[Block], Iterator[Block]]:
@@ -208,7 +208,7 @@ class StoreChanges:
         return side.store.open_table(file, reads.as_stream()), reads
 
     def _where(self, side: _Side) -> str:
-        return f"{side.store.where}, state {self._name!r}"
+        return f"{side.store.label}, state {self._name!r}"
 
 
 class KeptReads:

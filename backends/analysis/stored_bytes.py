@@ -297,7 +297,7 @@ class TableOrigin:
         last = min(_equal(blocks.rows[::-1, [SIZE]], before.rows[::-1, [SIZE]]), len(blocks) - first)
         for offset, size in blocks.rows[first : len(blocks) - last, [OFFSET, SIZE]].tolist():
             content = table.plain_block((offset, size))
-            keys = b"\0".join(key for key, _ in block_entries(content, table.where))
+            keys = b"\0".join(key for key, _ in block_entries(content, table.context))
             yield from (np.frombuffer(part, dtype=np.uint8) for part in (content, keys))
         yield blocks.keys
         yield from table.plain_metadata()

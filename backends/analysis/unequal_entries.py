@@ -98,7 +98,7 @@ def _bounded(side: StateEntries, runs: Iterable[EntryRun], buffer: Buffer, entri
     for run in runs:
         if isinstance(run, UnframedRun) and len(entries):
             if side.state.kind == MAP:
-                return list(side.framed([BoundedRun.of_parts(run.state, run.where, run.layout, buffer, entries)]))
+                return list(side.framed([BoundedRun.of_parts(run.state, run.context, run.layout, buffer, entries)]))
             return _parts(side, buffer, entries, run.layout)
     return []
 

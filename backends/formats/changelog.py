@@ -170,7 +170,7 @@ Value = Any
 class Merged:
     """The unknown result of a user function that merged values; the log does not contain it."""
 
-    where: str
+    context: str
 
 
 class Pieces:
@@ -189,7 +189,7 @@ class Pieces:
 
     def key_of(self, change: log.Change) -> bytes:
         """Return the serialized key of a change. Changes of timers do not start with a key."""
-        return self.key(DataInput(change.payload, change.where))
+        return self.key(DataInput(change.payload, change.context))
 
     def namespace(self, source: DataInput) -> bytes:
         """Read a serialized namespace."""
@@ -240,7 +240,7 @@ class Pieces:
         """Return the key and value of each entry in the form of a canonical file, without the key group."""
         if isinstance(value, Merged):
             raise UnsupportedFormatError(
-                f"{value.where}, state {self.state.name!r}: the changelog records a merge of windows without its result. "
+                f"{value.context}, state {self.state.name!r}: the changelog records a merge of windows without its result. "
                 "The user's reduce or aggregate function computes the result. Take a savepoint"
             )
         key, namespace = scope
@@ -262,10 +262,10 @@ class Pieces:
         match run:
             case FramedRun():
                 for block in run.blocks:
-                    self._take_framed(block, run.where, entries)
+                    self._take_framed(block, run.context, entries)
             case UnframedRun():
                 for section in run.sections:
-                    self._take_unframed(section, run.where, entries)
+                    self._take_unframed(section, run.context, entries)
         return entries
 
     def _take_framed(self, block: Block, context: str, entries: dict[Scope, Value]) -> None:
@@ -306,13 +306,13 @@ def _suffix(length: int) -> bytes:
 
 def apply_change(change: log.Change, pieces: Pieces, entries: dict[Scope, Value]) -> None:
     """Apply a change to the entries of its key group."""
-    source = DataInput(change.payload, change.where)
+    source = DataInput(change.payload, change.context)
     apply = _APPLIERS.get((_shape(pieces.state), change.operation))
     if apply is None:
         is_operation = change.operation < len(log.OPERATIONS)
         name = log.OPERATIONS[change.operation] if is_operation else str(change.operation)
         state = pieces.state
-        raise UnsupportedFormatError(f"{change.where}: unknown change {name} of {state.kind} state {state.name!r}")
+        raise UnsupportedFormatError(f"{change.context}: unknown change {name} of {state.kind} state {state.name!r}")
     scope = (b"", b"") if pieces.state.is_timer else (pieces.key(source), pieces.namespace(source))
     apply(source, pieces, entries, scope)
     if not source.at_end():

@@ -54,7 +54,7 @@ class Change:
 
     operation: int
     payload: memoryview
-    where: str
+    context: str
 
 
 @dataclass(slots=True)
@@ -177,8 +177,8 @@ def _state_changes(snapshot: Snapshot, part: h.ChangelogStateHandle, context: st
     for offset, stream in part.streams:
         if stream not in plain:
             plain[stream] = _file_content(snapshot, stream, context)
-        data, where = plain[stream]
-        yield from _change_set(DataInput(data, where, offset))
+        data, location = plain[stream]
+        yield from _change_set(DataInput(data, location, offset))
 
 
 def _file_content(snapshot: Snapshot, handle: h.StreamStateHandle, context: str) -> tuple[memoryview, str]:

@@ -113,7 +113,7 @@ class _Block:
     ``start`` is the offset of ``buffer`` in the bytes that were read with the key group.
     """
 
-    where: str
+    context: str
     buffer: Buffer
     base: int
     key_group: int
@@ -178,7 +178,7 @@ class HeapSource(KeyGroupFile):
         state_id, last = next(reversed(block.sections.items()))
         end = self._step_over(state_id, block, last.position, last.count)
         if end != last.end:
-            raise CorruptSnapshotError(f"{block.where}: {last.end - end} bytes are left over after the last state")
+            raise CorruptSnapshotError(f"{block.context}: {last.end - end} bytes are left over after the last state")
 
     def _check_counts(self, data: Buffer, blocks: Sequence[_Block]) -> None:
         """Check the counts of the states that are not indexed, if their entries have a fixed size."""
@@ -238,7 +238,7 @@ class HeapSource(KeyGroupFile):
 
     def _index_next(self, block: _Block) -> None:
         """Find the entries of the next state of a block."""
-        source = DataInput(block.buffer.data, block.where, block.position)
+        source = DataInput(block.buffer.data, block.context, block.position)
         state_id, count = source.read_unsigned_short(), source.read_int()
         if state_id in block.sections or state_id >= len(self.header.states) or count < 0:
             raise source.corrupt(f"{count} entries of state number {state_id} are impossible here", block.position)

@@ -193,8 +193,8 @@ class CanonicalSource(KeyGroupFile):
                 continue
             if status != framing.MORE_INPUT or base + len(buffer) >= end:
                 key_group = int(bounds[walk[framing.BLOCK], 2])
-                where = self.at(origin + int(walk[framing.POSITION]))
-                raise CorruptSnapshotError(f"{where}, key group {key_group}: {_FRAMING_PROBLEMS[status]}")
+                place = self.at(origin + int(walk[framing.POSITION]))
+                raise CorruptSnapshotError(f"{place}, key group {key_group}: {_FRAMING_PROBLEMS[status]}")
             is_skipping = walk[framing.POSITION] > base + len(buffer)
             size = max(self._window if is_skipping else min(2 * size, _LARGEST_WINDOW), int(walk[framing.NEEDED]))
             del buffer, window  # before the next one is read

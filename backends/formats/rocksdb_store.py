@@ -76,7 +76,7 @@ class Store:
         """Return a column family."""
         if name not in self._families:
             raise CorruptSnapshotError(
-                f"{self.where}: state {name!r} is registered, but its column family is missing in the store"
+                f"{self.label}: state {name!r} is registered, but its column family is missing in the store"
             )
         return self._families[name]
 
@@ -86,7 +86,7 @@ class Store:
         ``family``: the column family: the name of the state. ``lower`` and ``upper``: bounds of the keys. ``prefix``: bytes of
         the key group before each key.
         """
-        context = f"{self.where}, state {family!r}"
+        context = f"{self.label}, state {family!r}"
         files = self.family(family).files
         try:
             with self.fetching() as threads:
@@ -152,7 +152,7 @@ class Store:
     def open_table(self, file: TableFile, stream: StateStream | None = None, *, needs_index: bool = False) -> Table:
         """Open a table; by default from the stream of its file."""
         stream = stream or self.stream(file)
-        return Table(stream, file, f"{self.where}, {file.name} ({stream.describe()})", needs_index=needs_index)
+        return Table(stream, file, f"{self.label}, {file.name} ({stream.describe()})", needs_index=needs_index)
 
     def identity(self, file: TableFile) -> Hashable:
         """Return the identity of the file of a table; see :func:`stream_identity`."""
@@ -198,28 +198,28 @@ class Store:
 
     def _read_manifest(self) -> Manifest:
         if "CURRENT" not in self._streams:
-            raise CorruptSnapshotError(f"{self.where}: the file CURRENT is missing in the snapshot")
+            raise CorruptSnapshotError(f"{self.label}: the file CURRENT is missing in the snapshot")
         name = bytes(self._opened("CURRENT").read()).decode("ascii", "replace").strip()
         if name not in self._streams:
-            raise CorruptSnapshotError(f"{self.where}: CURRENT names {name!r}; this file is missing in the snapshot")
+            raise CorruptSnapshotError(f"{self.label}: CURRENT names {name!r}; this file is missing in the snapshot")
         stream = self._manifest_stream = self._opened(name)
-        manifest = read_manifest(stream.read(), f"{self.where}, {stream.describe()}")
+        manifest = read_manifest(stream.read(), f"{self.label}, {stream.describe()}")
         sizes = {name: stream.state_size for name, stream in self._streams.items() if _TABLE_NAME.fullmatch(name)}
         listed = {file.name: file.size for file in manifest.files}
         if sizes != listed:
             name = min(name for name in sizes.keys() | listed.keys() if sizes.get(name) != listed.get(name))
             raise CorruptSnapshotError(
-                f"{self.where}: {name} has {listed.get(name, 'no')} bytes in the manifest and "
+                f"{self.label}: {name} has {listed.get(name, 'no')} bytes in the manifest and "
                 f"{sizes.get(name, 'no')} in the snapshot; the manifest is cut off or belongs to another store"
             )
         foreign = [family for family in manifest.families.values() if family.comparator != COMPARATOR]
         if foreign:
             problem = f"state {foreign[0].name!r}: its {unsupported_order(foreign[0].comparator)}"
-            raise UnsupportedFormatError(f"{self.where}, {problem}; write a canonical savepoint")
+            raise UnsupportedFormatError(f"{self.label}, {problem}; write a canonical savepoint")
         return manifest
 
     @property
-    def where(self) -> str:
+    def label(self) -> str:
         """Operator, subtask and store, for messages."""
         return f"{self._context}, {self.description}"
 

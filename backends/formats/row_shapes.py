@@ -72,7 +72,7 @@ class ListPieces:
         self._element = element
         self._layout = layout
         self._options = options
-        self._where = context
+        self._context = context
         self._size = size
 
     def decode(self, parts: Iterator[Window | LargeEntry]) -> Iterator[pa.RecordBatch]:
@@ -80,7 +80,7 @@ class ListPieces:
         decoder = self._layout.decoder(self._options)
         for part in parts:
             if not isinstance(part, LargeEntry):
-                locate = partial(EntryLocator, self._where, self._layout, part.buffer, part.place)
+                locate = partial(EntryLocator, self._context, self._layout, part.buffer, part.place)
                 yield from decoder.fed(part, locate)
             elif self._kernels is None:
                 yield from self._rows(decoder, part.whole())
@@ -92,7 +92,7 @@ class ListPieces:
 
     def _rows(self, decoder: RowDecoder, block: Block) -> Iterator[pa.RecordBatch]:
         buffer, base, entries = block
-        return decoder.entries(buffer, entries, EntryLocator(self._where, self._layout, buffer, base, entries))
+        return decoder.entries(buffer, entries, EntryLocator(self._context, self._layout, buffer, base, entries))
 
     def _decode_large(self, entry: LargeEntry, stepper: ColumnDecoder, decoder: ColumnDecoder) -> Iterator[pa.RecordBatch]:
         head = view(entry.read(entry.key, entry.value - entry.key))

@@ -51,7 +51,7 @@ class FramedRun:
     """Entries with lengths around key and value, as in canonical files and RocksDB."""
 
     state: KeyedDescription  # the state as registered by the source of these entries
-    where: str  # operator, subtask, state and file, for messages
+    context: str  # operator, subtask, state and file, for messages
     blocks: Iterator[Block]  # the entries; they can be iterated over once
 
     def layout(self, state: KeyedDescription, columns: FieldSelection) -> RowLayout:
@@ -68,7 +68,7 @@ class FramedRun:
 
     def decode(self, state: KeyedDescription, columns: FieldSelection, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
         """Yield the entries as columns, read with the serializers of ``state``."""
-        return decode_framed(self.layout(state, columns), options, self.where, self.blocks)
+        return decode_framed(self.layout(state, columns), options, self.context, self.blocks)
 
     def count(self) -> int:
         """Count the entries, without reading values."""
@@ -79,11 +79,11 @@ class FramedRun:
 class UnframedRun:
     """Entries without lengths, as in heap files and in raw state.
 
-    ``state`` and ``where``: as for :class:`FramedRun`.
+    ``state`` and ``context``: as for :class:`FramedRun`.
     """
 
     state: KeyedDescription
-    where: str
+    context: str
     layout: LayoutOf  # builds the layout of an entry
     sections: Iterator[Section]  # the entries; they can be iterated over once
     keys: SerializedKeys | None = None  # the keys to decode; ``None`` decodes all
@@ -91,12 +91,12 @@ class UnframedRun:
     def decode(self, state: KeyedDescription, columns: FieldSelection, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
         """Yield the entries as columns, read with the serializers of ``state``."""
         if self.keys is not None:
-            yield from BoundedRun(self.state, self.where, self.layout, self._blocks(self.keys)).decode(state, columns, options)
+            yield from BoundedRun(self.state, self.context, self.layout, self._blocks(self.keys)).decode(state, columns, options)
             return
         layout = self.layout(state, columns)
         decoder = layout.decoder(options)
         for section in self.sections:
-            locator = EntryLocator(self.where, layout, section.buffer, section.base)
+            locator = EntryLocator(self.context, layout, section.buffer, section.base)
             yield from decoder.rows(section.buffer, section.position, section.count, locator, section.key_group)
             if section.count and decoder.position != section.end:
                 raise self._early_end(section, decoder.position)
@@ -136,7 +136,7 @@ class UnframedRun:
 
     def _rows(self, spans: RowSpans, section: Section) -> Entries:
         """Skip the rows of a section."""
-        locator = EntryLocator(self.where, spans.layout, section.buffer, section.base)
+        locator = EntryLocator(self.context, spans.layout, section.buffer, section.base)
         entries = spans.of(section.buffer, section.position, section.count, locator, section.key_group)
         if section.count and entries[-1, 1] != section.end:
             raise self._early_end(section, int(entries[-1, 1]))
@@ -144,7 +144,7 @@ class UnframedRun:
 
     def _along(self, spans: RowSpans, section: Section, guide: tuple[Buffer, Entries]) -> Entries:
         """Find the rows of a section along the rows of a guide."""
-        locator = EntryLocator(self.where, spans.layout, section.buffer, section.base)
+        locator = EntryLocator(self.context, spans.layout, section.buffer, section.base)
         bounds = section.position, section.end
         entries = spans.along(section.buffer, bounds, section.count, locator, section.key_group, guide)
         if section.count and entries[-1, 3] != section.end:
@@ -153,7 +153,7 @@ class UnframedRun:
 
     def _early_end(self, section: Section, end: int) -> CorruptSnapshotError:
         return CorruptSnapshotError(
-            f"{self.where}, key group {section.key_group}: its last entry ends at offset "
+            f"{self.context}, key group {section.key_group}: its last entry ends at offset "
             f"{section.base + end}, the key group at {section.base + section.end}"
         )
 
@@ -166,11 +166,11 @@ class UnframedRun:
 class BoundedRun:
     """Entries without lengths whose bounds are known.
 
-    ``state``, ``where`` and ``layout``: as for :class:`UnframedRun`.
+    ``state``, ``context`` and ``layout``: as for :class:`UnframedRun`.
     """
 
     state: KeyedDescription
-    where: str
+    context: str
     layout: LayoutOf
     blocks: Iterator[Block]  # the entries, each as one part; they can be iterated over once
 
@@ -183,7 +183,7 @@ class BoundedRun:
 
     def decode(self, state: KeyedDescription, columns: FieldSelection, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
         """Yield the entries as columns, read with the serializers of ``state``."""
-        return decode_framed(self.layout(state, columns).framed(), options, self.where, self.blocks)
+        return decode_framed(self.layout(state, columns).framed(), options, self.context, self.blocks)
 
     def count(self) -> int:
         """Count the entries, without reading values."""

@@ -188,11 +188,11 @@ class StructureCheck(SnapshotCheck):
 
     def _verify_table(self, store: Store, file: TableFile) -> int:
         """Return the number of blocks of a table."""
-        with self._noting(store.where):
+        with self._noting(store.label):
             table = store.open_table(file)
             blocks = table.verify()
             if not blocks:
-                self.without_checksums.append(table.where)
+                self.without_checksums.append(table.context)
             return blocks
         return 0
 

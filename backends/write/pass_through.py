@@ -90,7 +90,7 @@ class KeyedPassThrough:
                 continue
             groups = entries[:, KEY_GROUP].astype(np.int32)
             if self._moves:
-                batches = decode_framed(layout, LOSSLESS, run.where, iter([(buffer, base, entries)]))
+                batches = decode_framed(layout, LOSSLESS, run.context, iter([(buffer, base, entries)]))
                 groups = self._groups_of(run.state, pa.chunked_array([b.column(KEY) for b in batches]).combine_chunks())
             order = np.argsort(groups.astype(np.uint16), kind="stable").astype(np.int64)  # two bytes: a radix sort
             sizes = entries[:, 1] - entries[:, 0] + entries[:, 3] - entries[:, 2]
@@ -110,7 +110,7 @@ class KeyedPassThrough:
             encoder = encoder or KeyedStateEncoder(bare, self._address(state_id), batch.schema, context=context)
             groups = batch.column(KEY_GROUP_COLUMN).to_numpy()
             if self._moves:
-                groups = self._groups_of(state, decode_bytes(state.key, batch.column(KEY), run.where))
+                groups = self._groups_of(state, decode_bytes(state.key, batch.column(KEY), run.context))
             yield from encoder.encode_in_groups(batch, groups)
 
     def _address(self, state_id: int) -> BlobAddress:

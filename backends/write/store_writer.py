@@ -85,7 +85,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
     ) -> None:
         super().__init__(subtask)
         self._open_sink = open_sink
-        self._where = subtask.context
+        self._subtask_context = subtask.context
         self._is_forst = backend == FORST
         self._backend_id = str(uuid4())
         families = [state.name for state in self.header.states]
@@ -205,7 +205,9 @@ class KeyedStateStoreWriter(KeyedStateWriter):
             if without is not None:
                 return without
             stream = streams[file.name]
-            return file, carried_stream(base.snapshot, stream, self._open_sink, self._where, shares_files=base.shares_files)
+            return file, carried_stream(
+                base.snapshot, stream, self._open_sink, self._subtask_context, shares_files=base.shares_files
+            )
 
         carried = at_once(keep, places, COPIES)
         by_family: dict[int, list[TableFile]] = {number: [] for number in manifest.families}

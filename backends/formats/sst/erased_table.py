@@ -241,7 +241,7 @@ def _candidates(index: BlockList, beginning: bytes) -> Iterator[int]:
 
 def _entries(table: Table, index: BlockList, block: int) -> list[Entry]:
     offset, size = index.rows[block, [k.OFFSET, k.SIZE]].tolist()
-    return list(block_entries(table.plain_block((offset, size)), table.where))
+    return list(block_entries(table.plain_block((offset, size)), table.context))
 
 
 def _deletion_left(table: Table, beginnings: Beginnings, key: bytes, end: bytes) -> Entry | None:
@@ -255,7 +255,7 @@ def _deletion_left(table: Table, beginnings: Beginnings, key: bytes, end: bytes)
 
 
 def _needs_key(table: Table) -> UnsupportedFormatError:
-    return UnsupportedFormatError(f"{table.where}: a range deletion ends at an erased key; write a canonical savepoint")
+    return UnsupportedFormatError(f"{table.context}: a range deletion ends at an erased key; write a canonical savepoint")
 
 
 def _order(internal: bytes) -> tuple[bytes, int]:

@@ -89,7 +89,7 @@ class FamilyScan:
     files: Sequence[TableFile]
     open_table: OpenTable
     prefix: int  # bytes of the key group in front of each key
-    where: str  # operator, subtask, store and state, for messages
+    context: str  # operator, subtask, store and state, for messages
     threads: ThreadPoolExecutor | None = None  # threads that read ahead; ``None`` reads when bytes are needed
     keys: KeySet | None = None  # the keys to read; ``None`` reads all
     # whether to read the newest entry of each key in the tables, also if it is a deletion, or if a range deletion covers it. The
@@ -131,7 +131,7 @@ class FamilyScan:
         room = _Room()
         while True:
             try:
-                return self._merged(_Decoding(pieces, lower, upper, room, self.prefix, self.where)), upper
+                return self._merged(_Decoding(pieces, lower, upper, room, self.prefix, self.context)), upper
             except _NoRoom as full:
                 if full.upper is not None and lower.key < full.upper < upper.key:
                     upper = Bound(full.upper)
@@ -182,7 +182,7 @@ def _decodings(table: Table, prefix: int) -> Iterator[_Decoding]:
         behind = max(first + 1, int(np.searchsorted(scan.sizes, scan.sizes[first] + _COMPRESSED)) - 1)
         piece, room = Piece(scan, first, behind, len(scan.blocks), scan.raw(first, behind)), _Room()
         while True:
-            decoding = _Decoding([[piece]], lower, upper, room, prefix, table.where)
+            decoding = _Decoding([[piece]], lower, upper, room, prefix, table.context)
             try:
                 decoding.decoded()
                 break
@@ -195,26 +195,26 @@ def _decodings(table: Table, prefix: int) -> Iterator[_Decoding]:
 class _Decoding:
     """The entries of the blocks of a round, run after run."""
 
-    def __init__(self, pieces: list[list[Piece]], lower: Bound, upper: Bound, room: _Room, prefix: int, where: str) -> None:
+    def __init__(self, pieces: list[list[Piece]], lower: Bound, upper: Bound, room: _Room, prefix: int, context: str) -> None:
         self.pieces = pieces
         self.lower = lower
         self.upper = upper
         self._prefix = prefix
-        self._where = where
+        self._context = context
         plain = sum(piece.raw.plain_size for run in pieces for piece in run if piece.raw is not None)
         if plain > LARGEST_BLOCK:
             raise UndecodableValueError(
-                f"{where}: blocks of entries with one key, or of several files, have {plain} bytes when decompressed; up to "
+                f"{context}: blocks of entries with one key, or of several files, have {plain} bytes when decompressed; up to "
                 f"{LARGEST_BLOCK} are read at a time"
             )
         self._keys_from = self._keys_at = plain + k.SLACK
         self._keys_end = self._keys_at + room.keys * (min(plain, 4 << 20) + 4096)
         if self._keys_end - plain > _MOST_KEYS:
-            raise CorruptSnapshotError(f"{where}: the keys of one block take more than {_MOST_KEYS} bytes")
+            raise CorruptSnapshotError(f"{context}: the keys of one block take more than {_MOST_KEYS} bytes")
         rows = room.rows * min(plain // 4 + 16, _MOST_ROWS)
         if room.rows > 1 and rows > _MOST_VERSIONS:
             raise UndecodableValueError(
-                f"{where}: a key has more than about {_MOST_VERSIONS // 4} entries that were not compacted"
+                f"{context}: a key has more than about {_MOST_VERSIONS // 4} entries that were not compacted"
             )
         self._room = room
         self.data = allocate(self._keys_end + k.SLACK)
@@ -257,7 +257,7 @@ class _Decoding:
     def _decode(self, piece: Piece, raw: RawBlocks, first_row: int) -> bool:
         """Add the entries of some blocks; return whether they are values of different keys."""
         table, lower, upper = piece.scan.table, self.lower, self.upper
-        blocks = table.format.prepare(raw, self.data, self._at, table.where)
+        blocks = table.format.prepare(raw, self.data, self._at, table.context)
         result = np.zeros(k.RESULT_FIELDS, dtype=np.int64)
         k.decode_blocks(
             *(blocks.data, blocks.places, table.format.checksum, table.format.context, TABLES),
@@ -309,11 +309,11 @@ class _Decoding:
         if status == k.BAD_TYPE:
             entry_type = _TYPES.get(detail, f"an entry of the unknown type {detail}")
             return UnsupportedFormatError(
-                f"{table.where}: it has {entry_type}. Flink does not write this; write a canonical savepoint"
+                f"{table.context}: it has {entry_type}. Flink does not write this; write a canonical savepoint"
             )
         if status == k.BAD_CHECKSUM:
-            table.format.verify(raw.first(detail + 1), table.where)  # its message has the checksums
-        block = f"{table.where}, block at {raw.offset(detail)}"
+            table.format.verify(raw.first(detail + 1), table.context)  # its message has the checksums
+        block = f"{table.context}, block at {raw.offset(detail)}"
         if status == k.NEWER_BLOCK:
             return UnsupportedFormatError(f"{block}: it is of a newer format than RocksDB has up to table format version 6")
         return CorruptSnapshotError(f"{block}: {_DAMAGES[status]}")

@@ -174,7 +174,7 @@ class _Reading:
     """A store between two edits."""
 
     def __init__(self, context: str) -> None:
-        self._where = context
+        self._context = context
         self._families: dict[int, Family] = {0: Family(DEFAULT_FAMILY, b"")}
         self._files: dict[int, dict[int, TableFile]] = {0: {}}
         self._numbers = dict.fromkeys(_NUMBERS, 0)
@@ -188,10 +188,10 @@ class _Reading:
             families[number] = replace(family, files=files)
         manifest = Manifest(families, self._numbers[_NEXT_FILE], self._numbers[_LAST_SEQUENCE], self._numbers[_LARGEST_FAMILY])
         if any(not family.comparator for family in families.values()):
-            raise CorruptSnapshotError(f"{self._where}: the manifest is cut off: a column family does not have a comparator")
+            raise CorruptSnapshotError(f"{self._context}: the manifest is cut off: a column family does not have a comparator")
         missing = [name for tag, name in _REQUIRED.items() if tag not in self._recorded]
         if missing:
-            raise CorruptSnapshotError(f"{self._where}: the manifest is cut off: it does not have the {missing[0]}")
+            raise CorruptSnapshotError(f"{self._context}: the manifest is cut off: it does not have the {missing[0]}")
         return replace(
             manifest,
             next_file=max([manifest.next_file, *(file.number + 1 for file in manifest.files)]),
@@ -200,17 +200,17 @@ class _Reading:
         )
 
     def apply(self, edit: _Bytes) -> None:
-        values = _values(edit, self._where)
+        values = _values(edit, self._context)
         for tag in _NUMBERS & values.keys():
             self._numbers[tag] = max(self._numbers[tag], *values[tag])
             self._recorded[tag] = values[tag][-1]
         number = values.get(_FAMILY, [0])[-1]
         for name in values.get(_ADD_FAMILY, ()):
             if number in self._families or any(family.name == name for family in self._families.values()):
-                raise CorruptSnapshotError(f"{self._where}: the column family {name!r} (number {number}) is added twice")
+                raise CorruptSnapshotError(f"{self._context}: the column family {name!r} (number {number}) is added twice")
             self._families[number], self._files[number] = Family(name, b""), {}
         if number not in self._families:
-            raise CorruptSnapshotError(f"{self._where}: an edit of the unknown column family {number}")
+            raise CorruptSnapshotError(f"{self._context}: an edit of the unknown column family {number}")
         if _DROP_FAMILY in values:
             del self._families[number], self._files[number]
             return
@@ -220,11 +220,11 @@ class _Reading:
         files = self._files[number]
         for level, deleted in values.get(_DELETED_FILE, ()):
             if deleted not in files or files[deleted].level != level:
-                raise CorruptSnapshotError(f"{self._where}: the deleted file {deleted} is not in level {level}")
+                raise CorruptSnapshotError(f"{self._context}: the deleted file {deleted} is not in level {level}")
             del files[deleted]
         for file in values.get(_NEW_FILE, ()):
             if file.number in files:
-                raise CorruptSnapshotError(f"{self._where}: the file {file.number} is added twice")
+                raise CorruptSnapshotError(f"{self._context}: the file {file.number} is added twice")
             files[file.number] = file
 
 
@@ -250,14 +250,14 @@ def _new_file(edit: _Bytes, version: int) -> TableFile:
         edit.number()  # path
     size, smallest, largest = edit.number(), _internal_key(edit), _internal_key(edit)
     if smallest[:-_TAG_BYTES] > largest[:-_TAG_BYTES]:
-        raise CorruptSnapshotError(f"{edit.where}: the first key of the file {number} in the manifest is behind its last key")
+        raise CorruptSnapshotError(f"{edit.context}: the first key of the file {number} in the manifest is behind its last key")
     sequences = (edit.number(), edit.number()) if version > 1 else (0, 0)
     details: list[tuple[int, bytes]] = []
     if version == 4:
         while (tag := edit.number()) != _END_OF_DETAILS:
             if tag & _MUST_BE_KNOWN and tag != _PATH:
                 raise UnsupportedFormatError(
-                    f"{edit.where}: the file {number} has the unknown property {tag}; write a canonical savepoint"
+                    f"{edit.context}: the file {number} has the unknown property {tag}; write a canonical savepoint"
                 )
             details.append((tag, edit.bytes()))
     return TableFile(level, number, size, smallest, largest, sequences, tuple(details))
@@ -267,7 +267,7 @@ def _internal_key(edit: _Bytes) -> bytes:
     """Read a key with its tag (RocksDB: ``VersionEdit::GetInternalKey``)."""
     key = edit.bytes()
     if len(key) < _TAG_BYTES or key[-_TAG_BYTES] not in _ENTRY_TYPES:
-        raise CorruptSnapshotError(f"{edit.where}: an edit of the manifest has {key!r} as a key, which has no valid type")
+        raise CorruptSnapshotError(f"{edit.context}: an edit of the manifest has {key!r} as a key, which has no valid type")
     return key
 
 
@@ -350,7 +350,7 @@ class _Bytes:
 
     def __init__(self, data: bytes, context: str) -> None:
         self._data = data
-        self.where = context
+        self.context = context
         self._position = 0
 
     @property
@@ -382,7 +382,7 @@ class _Bytes:
             raise self._damaged() from None
 
     def _damaged(self) -> CorruptSnapshotError:
-        return CorruptSnapshotError(f"{self.where}: an edit of the manifest ends in the middle of a value")
+        return CorruptSnapshotError(f"{self.context}: an edit of the manifest ends in the middle of a value")
 
 
 def _field(tag: int, value: int) -> bytes:

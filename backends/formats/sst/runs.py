@@ -102,12 +102,12 @@ class TableScan:
         else:
             if end - begin > int(self.sizes[behind] - self.sizes[first]) + _LARGEST_GAP:
                 raise CorruptSnapshotError(
-                    f"{self.table.where}: blocks of entries are far from each other; expected blocks back to back"
+                    f"{self.table.context}: blocks of entries are far from each other; expected blocks back to back"
                 )
             in_tail = begin >= self.table.tail_begin
             base, read = (self.table.tail_begin, self.table.tail) if in_tail else self._reads.read(begin, end)
             data, begins = np.frombuffer(read, dtype=np.uint8), offsets - base
-        return RawBlocks.of(data, begins, offsets, sizes, self.table.where)
+        return RawBlocks.of(data, begins, offsets, sizes, self.table.context)
 
     def _parts(self, begins: Numbers, ends: Numbers) -> tuple[Bytes, Numbers]:
         """Read blocks that are apart; return their bytes, and where each block begins in them."""

@@ -134,7 +134,7 @@ class Table:
     def __init__(self, stream: StateStream, file: TableFile, context: str, *, needs_index: bool = False) -> None:
         self.stream = stream
         self.file = file
-        self.where = context
+        self.context = context
         if stream.size < FOOTER:
             raise CorruptSnapshotError(f"{context}: {stream.size} bytes are too few for a table")
         usual = max(_REMOTE_TAIL, needs_index * stream.size // _WITH_INDEX) if stream.is_remote else _TAIL
@@ -168,7 +168,7 @@ class Table:
     def has_other_keys(self) -> CorruptSnapshotError:
         """Return the error for a table whose first or last key is not the one of the manifest."""
         return CorruptSnapshotError(
-            f"{self.where}: its first or last key is not the one that the manifest of the store records; another file may have "
+            f"{self.context}: its first or last key is not the one that the manifest of the store records; another file may have "
             "the name of this one; copy the snapshot again"
         )
 
@@ -182,7 +182,7 @@ class Table:
         last = min(last, self.file.last_sequence)
         if smallest < first or largest > last:
             raise CorruptSnapshotError(
-                f"{self.where}: it has an entry with the sequence number {smallest if smallest < first else largest}; expected "
+                f"{self.context}: it has an entry with the sequence number {smallest if smallest < first else largest}; expected "
                 f"{first} to {last}, as the manifest of the store has it. The table or the manifest belongs to another store"
             )
 
@@ -193,14 +193,16 @@ class Table:
         version = int.from_bytes(stored, "little")
         global_sequence = int.from_bytes(self.properties.get(b"rocksdb.external_sst_file.global_seqno", b""), "little")
         if version > _INGESTED:
-            raise CorruptSnapshotError(f"{self.where}: it has version {version} of ingested tables; expected 1 or {_INGESTED}")
+            raise CorruptSnapshotError(f"{self.context}: it has version {version} of ingested tables; expected 1 or {_INGESTED}")
         if version < _INGESTED:
             if b"rocksdb.external_sst_file.global_seqno" in self.properties or version != len(stored[:1]):
-                raise CorruptSnapshotError(f"{self.where}: its properties of ingested tables contradict each other")
+                raise CorruptSnapshotError(f"{self.context}: its properties of ingested tables contradict each other")
             return -1
         largest = self.file.sequences[1]
         if global_sequence not in (0, largest):
-            raise CorruptSnapshotError(f"{self.where}: it has the sequence number {global_sequence}, the manifest says {largest}")
+            raise CorruptSnapshotError(
+                f"{self.context}: it has the sequence number {global_sequence}, the manifest says {largest}"
+            )
         return largest
 
     @property
@@ -240,7 +242,7 @@ class Table:
         whole = self._listed(*content, b"", None)
         least = parts.separator(part - 1) if part else self.smallest
         if len(whole) and (whole.separator(0) < least or whole.separator(len(whole) - 1) > parts.separator(part)):
-            raise CorruptSnapshotError(f"{self.where}: its index is damaged: a partition has separators of another one")
+            raise CorruptSnapshotError(f"{self.context}: its index is damaged: a partition has separators of another one")
         if len(whole) > 1 and whole.separator(len(whole) - 2) > self.largest:
             raise self.has_other_keys()
         return self._listed(*content, lower, upper)
@@ -259,7 +261,7 @@ class Table:
         deletions: list[RangeDeletion] = []
         for key, end in self.stored_deletions:
             if len(key) < k.TAG_BYTES or key[-k.TAG_BYTES] != k.RANGE_DELETION:
-                raise CorruptSnapshotError(f"{self.where}: its range deletions include an entry of another type")
+                raise CorruptSnapshotError(f"{self.context}: its range deletions include an entry of another type")
             tag = int.from_bytes(key[-k.TAG_BYTES :], "little")
             sequence = tag >> 8 if self.sequence < 0 else self.sequence
             self.check_sequences(sequence, sequence)
@@ -289,7 +291,7 @@ class Table:
     def stored_deletions(self) -> list[tuple[bytes, bytes]]:
         """The stored range deletions: internal keys, and exclusive ends."""
         handle = self._meta.get(RANGE_DELETIONS)
-        return [] if handle is None else list(block_entries(self.plain_block(handle), self.where))
+        return [] if handle is None else list(block_entries(self.plain_block(handle), self.context))
 
     def plain_metadata(self) -> Iterator[Bytes]:
         """Yield the decompressed blocks of metadata, and each bound of a range deletion as a whole."""
@@ -320,7 +322,7 @@ class Table:
             begin, end = int(rows[first, 0]), int(ends[behind - 1])
             offsets, sizes = np.ascontiguousarray(rows[first:behind].T)
             data = np.frombuffer(self.stream.read(begin, end - begin), dtype=np.uint8)
-            self.format.verify(RawBlocks.of(data, offsets - begin, offsets, sizes, self.where), self.where)
+            self.format.verify(RawBlocks.of(data, offsets - begin, offsets, sizes, self.context), self.context)
             first = behind
         return len(rows)
 
@@ -329,16 +331,16 @@ class Table:
         """The properties by name."""
         handle = self._meta.get(b"rocksdb.properties")
         if handle is None:
-            raise CorruptSnapshotError(f"{self.where}: the block of properties is missing")
+            raise CorruptSnapshotError(f"{self.context}: the block of properties is missing")
         if handle[1] > _MOST_PROPERTIES:
-            raise CorruptSnapshotError(f"{self.where}: its properties have {handle[1]} bytes")
+            raise CorruptSnapshotError(f"{self.context}: its properties have {handle[1]} bytes")
         return dict(self._sorted(handle, "properties"))
 
     def _sorted(self, handle: tuple[int, int], title: str) -> list[tuple[bytes, bytes]]:
         """Return the entries of a block of metadata, which RocksDB looks up by binary search."""
-        entries = list(block_entries(self.plain_block(handle), self.where))
+        entries = list(block_entries(self.plain_block(handle), self.context))
         if any(key >= next_key for (key, _), (next_key, _) in pairwise(entries)):
-            raise CorruptSnapshotError(f"{self.where}: its {title} are not in order")
+            raise CorruptSnapshotError(f"{self.context}: its {title} are not in order")
         return entries
 
     def _check_meta(self) -> None:
@@ -348,7 +350,9 @@ class Table:
         if _COUNT not in properties or any(
             place[0] + place[1] + TRAILER > next_place[0] for place, next_place in pairwise(places)
         ):
-            raise CorruptSnapshotError(f"{self.where}: the names of its blocks are damaged: a block has the name of another one")
+            raise CorruptSnapshotError(
+                f"{self.context}: the names of its blocks are damaged: a block has the name of another one"
+            )
         comparator = properties.get(b"rocksdb.comparator", COMPARATOR)
         merge_operator = properties.get(b"rocksdb.merge.operator", b"")
         self._index_type = int.from_bytes(properties.get(b"rocksdb.block.based.table.index.type", b"\0"), "little")
@@ -364,7 +368,7 @@ class Table:
         ranges = properties.get(b"rocksdb.num.range-deletions")
         if ranges is not None and bool(read_varint(ranges)) != self.has_range_deletions:
             raise CorruptSnapshotError(
-                f"{self.where}: its properties count {read_varint(ranges)} range deletions, but the table has "
+                f"{self.context}: its properties count {read_varint(ranges)} range deletions, but the table has "
                 f"{'a' if self.has_range_deletions else 'no'} block of them"
             )
         if b"rocksdb.compression_dict" in self._meta:
@@ -373,7 +377,7 @@ class Table:
             raise self._unsupported(f"its index is of the unknown type {self._index_type}")
 
     def _unsupported(self, feature: str) -> UnsupportedFormatError:
-        return UnsupportedFormatError(f"{self.where}: {feature}; write a canonical savepoint")
+        return UnsupportedFormatError(f"{self.context}: {feature}; write a canonical savepoint")
 
     @property
     def kept_bytes(self) -> int:
@@ -385,7 +389,7 @@ class Table:
     def _index(self) -> tuple[Bytes, int]:
         handle = self._index_handle or self._meta.get(b"rocksdb.index")
         if handle is None:
-            raise CorruptSnapshotError(f"{self.where}: the index is missing")
+            raise CorruptSnapshotError(f"{self.context}: the index is missing")
         index = self._block(handle)
         self._check_separators(index)
         return index
@@ -421,7 +425,7 @@ class Table:
             buffer = np.zeros(size + room + k.SLACK, dtype=np.uint8)
             buffer[:size] = data[:size]
         if result[k.STATUS] != k.DONE:
-            raise CorruptSnapshotError(f"{self.where}: its index is damaged")
+            raise CorruptSnapshotError(f"{self.context}: its index is damaged")
         rows = table[: result[k.ROWS]]
         self._check_places(rows)
         return BlockList(buffer, rows)
@@ -434,7 +438,7 @@ class Table:
         # A place is compared first: the sum of two large numbers overflows
         if (places > end).any() or (ends > end).any() or (ends[:-1] > places[1:, 0]).any():
             raise CorruptSnapshotError(
-                f"{self.where}: its index lists blocks that overlap, or that are behind the end of the file"
+                f"{self.context}: its index lists blocks that overlap, or that are behind the end of the file"
             )
 
     def plain_block(self, place: tuple[int, int]) -> bytes:
@@ -446,14 +450,14 @@ class Table:
         """Read one block; return its bytes with additional space, and its size."""
         offset, size = handle
         if offset < 0 or size < 0 or offset + size + TRAILER > self.stream.size:
-            raise CorruptSnapshotError(f"{self.where}: a block is after the end of the file")
+            raise CorruptSnapshotError(f"{self.context}: a block is after the end of the file")
         base, data = self._part(offset, offset + size + TRAILER)
         begin, place, length = np.array([[offset - base], [offset], [size]], dtype=np.int64)
-        blocks = RawBlocks.of(np.frombuffer(data, dtype=np.uint8), begin, place, length, self.where)
+        blocks = RawBlocks.of(np.frombuffer(data, dtype=np.uint8), begin, place, length, self.context)
         plain = int(blocks.plain_sizes[0])
         target = np.empty(plain + k.SLACK, dtype=np.uint8)
         target[plain:] = 0
-        self.format.decompress(blocks, target, 0, self.where)
+        self.format.decompress(blocks, target, 0, self.context)
         return target, plain
 
     def _part(self, begin: int, end: int) -> tuple[int, memoryview]:
@@ -469,7 +473,7 @@ class Table:
         if magic in _OTHER_MAGICS:
             raise self._unsupported(f"it is {_OTHER_MAGICS[magic]}; supported are block-based tables of format versions 2 to 6")
         if magic != MAGIC:
-            raise CorruptSnapshotError(f"{self.where}: its end is not the end of a table")
+            raise CorruptSnapshotError(f"{self.context}: its end is not the end of a table")
         if version not in _VERSIONS:
             raise self._unsupported(f"its format version is {version}; supported are versions 2 to 6")
         if footer[0] not in CHECKSUMS:
@@ -482,7 +486,7 @@ class Table:
 
     def _newer_footer(self, footer: bytes) -> tuple[BlockFormat, tuple[int, int], tuple[int, int] | None]:
         if footer[1:5] != _EXTENDED_MAGIC:
-            raise CorruptSnapshotError(f"{self.where}: its footer is damaged")
+            raise CorruptSnapshotError(f"{self.context}: its footer is damaged")
         expected, context, size = (int.from_bytes(footer[i : i + 4], "little") for i in (5, 9, 13))
         form = BlockFormat(footer[0], context)
         place = self.stream.size - FOOTER
@@ -490,7 +494,7 @@ class Table:
         if context:
             computed = computed + (context ^ ((place + (place >> 32)) & 0xFFFFFFFF)) & 0xFFFFFFFF
         if computed != expected:
-            raise CorruptSnapshotError(f"{self.where}: the checksum of its footer is wrong; the file is damaged")
+            raise CorruptSnapshotError(f"{self.context}: the checksum of its footer is wrong; the file is damaged")
         return form, (place - TRAILER - size, size), None
 
     def _handle(self, data: bytes, at: int) -> tuple[int, int, int]:
@@ -500,7 +504,7 @@ class Table:
             value = shift = 0
             while True:
                 if at >= len(data) or shift > 56:
-                    raise CorruptSnapshotError(f"{self.where}: the place of a block is damaged")
+                    raise CorruptSnapshotError(f"{self.context}: the place of a block is damaged")
                 byte = data[at]
                 value |= (byte & 0x7F) << shift
                 shift, at = shift + 7, at + 1

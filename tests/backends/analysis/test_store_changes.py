@@ -31,9 +31,9 @@ class LocalStore:
     """A store in a directory; tables with equal bytes are one table."""
 
     def __init__(self, directory: Path) -> None:
-        self.where = str(directory)
+        self.label = str(directory)
         self._directory = directory
-        manifest = read_manifest((directory / (directory / "CURRENT").read_text().strip()).read_bytes(), self.where)
+        manifest = read_manifest((directory / (directory / "CURRENT").read_text().strip()).read_bytes(), self.label)
         self._families = {family.name: family for family in manifest.families.values()}
 
     def family(self, name: str) -> Family:

@@ -55,7 +55,7 @@ def store(directory: Path, manifest: Manifest) -> None:
 
 def entries_of(table: Table) -> Iterator[tuple[bytes, bytes]]:
     for offset, size in table.blocks().rows[:, [k.OFFSET, k.SIZE]].tolist():
-        yield from block_entries(table.plain_block((offset, size)), table.where)
+        yield from block_entries(table.plain_block((offset, size)), table.context)
 
 
 def counts_of(table: Table) -> list[int]:
