@@ -195,13 +195,13 @@ def _hash_strings(text, starts, codes):  # type: ignore[no-untyped-def]
 def _binary(serializer: BinaryDataSerializer, array: pa.Array) -> Hashes | None:
     """Return ``hashCode`` of binary rows, arrays and maps: over their bytes, as in keys."""
 
-    def found(present: pa.Array) -> Hashes:
+    def hash_present(present: pa.Array) -> Hashes:
         encoded = encode_column(serializer, present, as_keys=True)
         codes = np.zeros(len(present), dtype=np.int32)
         _hash_words(encoded.data, encoded.entries[:, BEGIN] + _SIZE, encoded.entries[:, END].copy(), True, codes)
         return codes
 
-    return _of_present(array, found)
+    return _of_present(array, hash_present)
 
 
 def _of_present(array: pa.Array, hashes: Callable[[pa.Array], Hashes | None]) -> Hashes | None:

@@ -41,7 +41,7 @@ def to_number(value: Any) -> Decimal:
     """Return a number from its text, or from a whole or decimal number."""
     if isinstance(value, str):
         if NUMBER.fullmatch(value) is None:
-            raise ValueError(f"expected a decimal number in digits, like -1.50 or 1E+2, found {shown(value)!r}")
+            raise ValueError(f"expected a decimal number in digits, like -1.50 or 1E+2, found {message_text(value)!r}")
         return Decimal(value)
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise ValueError(f"{value!r} is neither a whole number, nor a decimal one, nor text of one")
@@ -60,14 +60,14 @@ def to_whole_number(value: Any) -> int:
     if not number:
         return 0
     if number != number.to_integral_value():
-        raise ValueError(f"expected a whole number, found {shown(value)}")
+        raise ValueError(f"expected a whole number, found {message_text(value)}")
     exponent = number.as_tuple().exponent
     if isinstance(exponent, int) and exponent > MOST_ZEROS:
-        raise ValueError(f"{shown(value)} has more than {MOST_ZEROS} zeros; write them out")
+        raise ValueError(f"{message_text(value)} has more than {MOST_ZEROS} zeros; write them out")
     return to_int(number.to_integral_value())
 
 
-def shown(value: Any) -> str:
+def message_text(value: Any) -> str:
     """Return the text of a value for a message; long text is shortened to its beginning."""
     text = str(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"

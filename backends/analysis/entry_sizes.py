@@ -91,7 +91,7 @@ class MeasuredEntries:
     sizes: npt.NDArray[np.int64]
     counts: npt.NDArray[np.int64]
 
-    def taken(self, rows: npt.NDArray[np.int64]) -> MeasuredEntries:
+    def selected(self, rows: npt.NDArray[np.int64]) -> MeasuredEntries:
         """Return some entries."""
         entries = np.ascontiguousarray(self.entries[rows])
         return replace(self, entries=entries, sizes=self.sizes[rows], counts=self.counts[rows])
@@ -239,7 +239,7 @@ class KeySizes:
             if len(rows) > top:
                 rows = rows[np.argpartition(entries.sizes[rows], len(rows) - top)[-top:]]
             if len(rows):
-                largest_entries = entries.taken(rows)
+                largest_entries = entries.selected(rows)
                 kept_parts.append(cls._copied(*largest_entries.keys(), largest_entries.sizes, largest_entries.counts))
                 largest = np.sort(np.append(largest, largest_entries.sizes))[-top:]
                 least = int(largest[0]) if len(largest) == top else 0
@@ -254,17 +254,17 @@ class KeySizes:
             entry_parts.append(cls._copied(*entries.keys(), entries.sizes, entries.counts))
         joined, of_group = cls._joined(entry_parts), np.concatenate(groups)
         order = np.argsort(of_group, kind="stable")  # two bytes: a radix sort
-        joined, of_group = joined._taken(order), of_group[order].astype(np.int64)
+        joined, of_group = joined._selected(order), of_group[order].astype(np.int64)
         first = np.zeros(len(order), dtype=np.uint8)
         most = int(np.bincount(of_group).max()) if len(order) else 0
         slots = np.empty(2 << max(0, most - 1).bit_length(), dtype=np.int32)
         _sum_by_key(joined.buffer, joined.keys, of_group, slots, joined.sizes, joined.counts, first)
-        return joined._taken(np.flatnonzero(first)).largest(top)
+        return joined._selected(np.flatnonzero(first)).largest(top)
 
     def largest(self, top: int) -> Self:
         """Return the largest keys; keys without bytes are omitted."""
         order = np.lexsort((-self.counts, -self.sizes))[:top]
-        return self._taken(order[self.counts[order] > 0])
+        return self._selected(order[self.counts[order] > 0])
 
     def to_binary(self) -> pa.Array:
         """Return the keys as a column."""
@@ -292,7 +292,7 @@ class KeySizes:
             np.concatenate([nothing, *(part.counts for part in parts)]),
         )
 
-    def _taken(self, rows: _Numbers) -> Self:
+    def _selected(self, rows: _Numbers) -> Self:
         return type(self)(self.buffer, np.ascontiguousarray(self.keys[rows]), self.sizes[rows], self.counts[rows])
 
 

@@ -136,7 +136,7 @@ class StoreChanges:
         if keys is not None and not len(keys):
             return
         with side.store.fetching() as threads:
-            scan = FamilyScan(side.files, self._opener(side), self._prefix, self._where(side), threads, keys)
+            scan = FamilyScan(side.files, self._opener(side), self._prefix, self._context(side), threads, keys)
             for buffer, entries in scan.blocks(lower, upper):
                 yield buffer, None, entries
 
@@ -149,7 +149,7 @@ class StoreChanges:
         """Yield the entries of one store, 0 or 1, from the key ``lower`` (inclusive) to ``upper`` (exclusive)."""
         of_side = self._sides[side]
         with of_side.store.fetching() as threads:
-            scan = FamilyScan(of_side.files, self._opener(of_side), self._prefix, self._where(of_side), threads)
+            scan = FamilyScan(of_side.files, self._opener(of_side), self._prefix, self._context(of_side), threads)
             for buffer, entries in scan.blocks(lower, upper):
                 yield buffer, None, entries
 
@@ -183,7 +183,7 @@ class StoreChanges:
     ) -> Iterator[tuple[Buffer, Entries]]:
         """Yield the newest entries. Add the keys of merge operands to ``merged_keys``, or all keys unless ``comparable``."""
         threads = stack.enter_context(side.store.fetching())
-        scan = FamilyScan(side.unshared, self._opener(side), self._prefix, self._where(side), threads, newest=True)
+        scan = FamilyScan(side.unshared, self._opener(side), self._prefix, self._context(side), threads, newest=True)
         for data, entries in scan.blocks(lower, upper):
             alone = data[entries[:, KEY_END] - TAG_BYTES] == MERGE if comparable else np.ones(len(entries), dtype=bool)
             if alone.any():
@@ -207,7 +207,7 @@ class StoreChanges:
         reads = KeptReads(side.store.stream(file), self._tally.add, at_once=file in side.unshared)
         return side.store.open_table(file, reads.as_stream()), reads
 
-    def _where(self, side: _Side) -> str:
+    def _context(self, side: _Side) -> str:
         return f"{side.store.label}, state {self._name!r}"
 
 

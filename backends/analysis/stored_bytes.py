@@ -65,7 +65,7 @@ def contents(
     """
     if operators is None:
         path = str(Location.parse(snapshot.directory).joined(METADATA_FILE))
-        yield Content(None, path, lambda: _plain(_whole(snapshot, path)))
+        yield Content(None, path, lambda: _plain(_file_bytes(snapshot, path)))
     seen: set[object] = set(skipped)
     for operator in snapshot.metadata.operators if operators is None else operators:
         label = operator_label(operator)
@@ -99,7 +99,7 @@ def _tables(
         yield Content(operator, f"{table.stream.describe()}, decompressed", lambda table=table: plain_content(table))  # type: ignore[misc]
 
 
-def _whole(snapshot: Snapshot, path: str) -> Bytes:
+def _file_bytes(snapshot: Snapshot, path: str) -> Bytes:
     file = snapshot.storage.open(path)
     return _bytes(file.read(0, file.size))
 

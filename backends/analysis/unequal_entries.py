@@ -111,7 +111,7 @@ def without_equals(old: Iterable[_Bytes], new: Iterable[_Bytes]) -> tuple[_Bytes
         walk_along(
             old_side.buffer, old_side.entries, new_side.buffer, new_side.entries, walk, old_side.unmatched, new_side.unmatched
         )
-    (old_bytes, olds), (new_bytes, news) = old_side.kept(), new_side.kept()
+    (old_bytes, olds), (new_bytes, news) = old_side.remaining_entries(), new_side.remaining_entries()
     if not len(olds) or not len(news):
         return (old_bytes, olds), (new_bytes, news)
     most = int(np.unique(olds[:, KEY_GROUP], return_counts=True)[1].max())
@@ -138,7 +138,7 @@ class _Walked:
                 return False
         return True
 
-    def kept(self) -> _Bytes:
+    def remaining_entries(self) -> _Bytes:
         """Return the unmatched entries, the rest of the current block, and all further blocks."""
         rest = np.arange(self._walk[self._side], len(self.entries))
         self._keep(self.entries[np.append(self.unmatched[: self._walk[LEFT + self._side]], rest)])

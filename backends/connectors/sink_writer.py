@@ -169,7 +169,7 @@ def _collectors(
         remaining.setdefault((row[SUBTASK], row[CHECKPOINT], _raw(row)), []).append(row)
     dropped: list[Values] = []
 
-    def kept(subtask: int, checkpoint: CheckpointCommittables) -> CheckpointCommittables:
+    def with_remaining(subtask: int, checkpoint: CheckpointCommittables) -> CheckpointCommittables:
         subtasks = []
         for part in checkpoint.subtasks:
             requests = []
@@ -184,7 +184,7 @@ def _collectors(
 
     written = []
     for (subtask, element), (_, collector) in zip(base.committers, base.collectors(), strict=True):
-        new = Collector(tuple(kept(subtask, checkpoint) for checkpoint in collector.checkpoints), collector.version)
+        new = Collector(tuple(with_remaining(subtask, checkpoint) for checkpoint in collector.checkpoints), collector.version)
         written.append(element if new == collector else COLLECTORS.write(new, element.version))
     for (subtask, checkpoint_id, _), unknown in remaining.items():
         if unknown:

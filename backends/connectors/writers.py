@@ -29,16 +29,16 @@ def writers_of_bytes(snapshot: Snapshot, operator: OperatorState, states: Collec
     ``states``: the names of the operator's states.
     """
     if READER_STATE in states or operator.coordinator_state is not None:
-        yield f"source {_known(lambda: _source(snapshot, operator))}"
+        yield f"source {_connector_name(lambda: _source(snapshot, operator))}"
     if not states_of_sinks().isdisjoint(states):
-        yield f"sink {_known(lambda: _sink(snapshot, operator))}"
+        yield f"sink {_connector_name(lambda: _sink(snapshot, operator))}"
     if any(_has_raw_keyed(snapshot, operator, subtask) for subtask in operator.subtasks):
         yield f"raw keyed state {UNKNOWN_WRITER}"
     if any(subtask.raw_operator is not None for subtask in operator.subtasks):
         yield f"raw operator state {UNKNOWN_WRITER}"
 
 
-def _known(recognize: Callable[[], str]) -> str:
+def _connector_name(recognize: Callable[[], str]) -> str:
     """Return the name of the only connector that fits bytes."""
     try:
         return recognize()

@@ -142,7 +142,7 @@ class HeapSource(KeyGroupFile):
         return "heap"
 
     def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[UnframedRun]:
-        yield UnframedRun(state, self.where(state.name), layouts.heap_layout, self.sections(state.name, key_groups), keys)
+        yield UnframedRun(state, self.context_of(state.name), layouts.heap_layout, self.sections(state.name, key_groups), keys)
 
     def sections(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Section]:
         """Yield the positions of the entries of a state in each key group; then check the counts of later states."""
@@ -262,7 +262,7 @@ class HeapSource(KeyGroupFile):
         end = start + count * size
         if size != VARIABLE and end <= len(block.buffer):
             return end
-        context = self.where(self.header.states[state_id].name)
+        context = self.context_of(self.header.states[state_id].name)
         site = EntryLocator(context, layout, block.buffer, block.base)
         for _ in decoder.rows(block.buffer, start, count, site):
             pass  # batches without columns: only the position after the rows counts

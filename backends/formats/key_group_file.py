@@ -42,7 +42,7 @@ class KeyGroupFile(KeyedStateSource):
         self._offsets = handle.offsets.to_numpy()
         self._bounds = np.append(np.sort(self._offsets[self._offsets > 0]), stream.size)
 
-    def where(self, name: str) -> str:
+    def context_of(self, name: str) -> str:
         """Return the description of a state and its file for messages."""
         return f"{self.context}, state {name!r}, {self.stream.describe()}"
 
@@ -129,7 +129,7 @@ class CanonicalSource(KeyGroupFile):
                     yield part.buffer, part.place, entries
 
     def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[FramedRun]:
-        yield FramedRun(state, self.where(state.name), self.blocks(state.name, key_groups)).of_keys(keys)
+        yield FramedRun(state, self.context_of(state.name), self.blocks(state.name, key_groups)).of_keys(keys)
 
     def scan(self, request: ScanRequest) -> Iterator[pa.RecordBatch]:
         """Yield the entries of a state as columns; see :class:`ListPieces` for large lists."""
@@ -139,7 +139,7 @@ class CanonicalSource(KeyGroupFile):
         state = evolved(written, request.types)
         layout = framed_layout(state, request.columns)
         element = written.value if request.in_pieces and isinstance(state, ListDescription) else None
-        pieces = ListPieces(element, layout, request.options, self.where(state.name), self._window)
+        pieces = ListPieces(element, layout, request.options, self.context_of(state.name), self._window)
         return pieces.decode(self._entries(self.header.state_id(request.name), request.key_groups))
 
     def count(self, name: str, key_groups: h.KeyGroupRange, between: KeyRange | None = None) -> int:

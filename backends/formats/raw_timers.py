@@ -158,11 +158,11 @@ class RawTimersSource(KeyedStateSource):
         return "raw"
 
     def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[UnframedRun]:
-        yield UnframedRun(state, self._where(state.name), _layout, self.sections(state.name, key_groups), keys)
+        yield UnframedRun(state, self._context_of(state.name), _layout, self.sections(state.name, key_groups), keys)
 
     def sections(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Section]:
         """Yield the positions of the timers of a state in each key group."""
-        context = self._where(name)
+        context = self._context_of(name)
         for block in self._blocks:
             if block.key_group not in key_groups:
                 continue
@@ -196,7 +196,7 @@ class RawTimersSource(KeyedStateSource):
             self._steppers[name] = layout, layout.decoder(DecodeOptions())
         return self._steppers[name]
 
-    def _where(self, name: str) -> str:
+    def _context_of(self, name: str) -> str:
         return f"{self.context}, state {name!r}, {self._stream.describe()}"
 
 

@@ -239,7 +239,7 @@ def with_recovery(snapshots: Sequence[SnapshotInfo], pointers: Iterable[Checkpoi
     for info in [*snapshots, *lost]:
         files = tuple(pointer.file for pointer in by_place.get(_place(info), ()))
         everything.append(replace(info, pointers=files))
-    by_job = _taken(everything)
+    by_job = _chosen_by_job(everything)
     return [replace(info, recovers=by_job.get(info.job_id) is info) for info in everything]
 
 
@@ -252,7 +252,7 @@ def _lost(pointer: CheckpointPointer) -> SnapshotInfo:
     return SnapshotInfo(path, CHECKPOINT, pointer.job_id, pointer.checkpoint_id, None, 0, is_complete=False)
 
 
-def _taken(snapshots: Iterable[SnapshotInfo]) -> Mapping[Any, SnapshotInfo]:
+def _chosen_by_job(snapshots: Iterable[SnapshotInfo]) -> Mapping[Any, SnapshotInfo]:
     """Return the snapshot that each job takes."""
     by_job: dict[str, list[SnapshotInfo]] = {}
     for info in snapshots:

@@ -380,7 +380,7 @@ class JoinedStatesReader(PlannedReader):
         first = pa.array(_first_positions(all_keys, unique))
         names, arrays = self.schema.names, {}
         if layouts.KEY in names:
-            arrays[layouts.KEY] = _taken(tables, layouts.KEY, first, self.schema.field(layouts.KEY).type)
+            arrays[layouts.KEY] = _values_at(tables, layouts.KEY, first, self.schema.field(layouts.KEY).type)
         for name, column in self._columns.items():
             if column not in names:
                 continue
@@ -391,7 +391,7 @@ class JoinedStatesReader(PlannedReader):
             else:
                 arrays[column] = pa.nulls(len(unique), column_type)
         if KEY_GROUP_COLUMN in names:
-            arrays[KEY_GROUP_COLUMN] = _taken(tables, KEY_GROUP_COLUMN, first, pa.int32())
+            arrays[KEY_GROUP_COLUMN] = _values_at(tables, KEY_GROUP_COLUMN, first, pa.int32())
         if self._options.metadata:
             arrays[shapes.SUBTASK] = shapes.constant(subtask, len(unique))
             arrays[shapes.LAST_ACCESS] = pa.nulls(len(unique), shapes.TIMESTAMP)
@@ -418,6 +418,6 @@ def _first_positions(values: pa.Array, unique: pa.Array) -> np.ndarray[Any, np.d
     return first
 
 
-def _taken(tables: dict[str, pa.Table], column: str, rows: pa.Array, column_type: pa.DataType) -> pa.Array:
+def _values_at(tables: dict[str, pa.Table], column: str, rows: pa.Array, column_type: pa.DataType) -> pa.Array:
     chunks = [shapes.conform(t.column(column).combine_chunks(), column_type) for t in tables.values()]
     return pa.concat_arrays(chunks).take(rows)

@@ -114,7 +114,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         files = (*carried, *(h.LocalFile(path.name, self._stored(path)) for path in paths))
         target = DataOutput()
         self.header.write(target)
-        meta = self._kept("meta", target.to_bytes())
+        meta = self._store_file("meta", target.to_bytes())
         return native_handle(self._backend_id, self.key_groups, meta, files)
 
     def _begin(self, before: GroupState | None, place: GroupState) -> None:
@@ -229,7 +229,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         if file.size <= _INLINE_BYTES:
             data = bytearray()
             file = erased.write(data.extend, number)
-            return file, self._kept(file.name, bytes(data))
+            return file, self._store_file(file.name, bytes(data))
         with self._open_sink("store") as sink:
             file = erased.write(sink.write, number)
         return file, h.RelativeFileStateHandle(sink.name, sink.size)
@@ -237,7 +237,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
     def _stored(self, path: Path) -> h.StreamStateHandle:
         """Copy a file to the savepoint, and remove it."""
         if path.stat().st_size <= _INLINE_BYTES:
-            return self._kept(path.name, path.read_bytes())
+            return self._store_file(path.name, path.read_bytes())
         with self._open_sink("store") as sink:
             if not sink.copy(Storage().open(str(path))):
                 with path.open("rb") as file:
@@ -246,7 +246,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         path.unlink()
         return h.RelativeFileStateHandle(sink.name, sink.size)
 
-    def _kept(self, name: str, data: bytes) -> h.StreamStateHandle:
+    def _store_file(self, name: str, data: bytes) -> h.StreamStateHandle:
         if len(data) <= _INLINE_BYTES:
             return h.ByteStreamStateHandle(f"{self._backend_id}/{name}", data)
         with self._open_sink("store") as sink:
@@ -369,7 +369,7 @@ class NewStore:
                 self._finish(family)
                 if family.runs > 1:
                     self._merge(family)
-            return [*(self._path(file.number) for family in self._families for file in family.files), *self._others(base)]
+            return [*(self._path(file.number) for family in self._families for file in family.files), *self._other_files(base)]
 
     def _path(self, number: int) -> Path:
         return self._directory / f"{number:06}.sst"
@@ -461,7 +461,7 @@ class NewStore:
 
     # Files next to tables
 
-    def _others(self, base: Manifest | None) -> Iterator[Path]:
+    def _other_files(self, base: Manifest | None) -> Iterator[Path]:
         """Write the manifest, and the other files that are no tables."""
         families = dict(self._base.without_files().families)
         families.setdefault(0, Family(DEFAULT_FAMILY, COMPARATOR))

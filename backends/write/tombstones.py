@@ -185,7 +185,7 @@ class Tombstones:
         self._remove(entries, matched)
         return _selected(entries, matched, matching=False)
 
-    def taken(self, place: GroupState, entries: Bytes) -> Bytes:
+    def removed_entries(self, place: GroupState, entries: Bytes) -> Bytes:
         """Return framed entries of the source savepoint with marked keys, which count as removed."""
         if self._place != place:
             return entries[:0]
@@ -413,7 +413,7 @@ class EntryMerge:
         key_group, state_id = self._place
         writer = self._writers[state_id]
         for entries in writer.stored(key_group, state_id, markers):
-            writer.delete_stored(state_id, self._tombstones.taken(self._place, entries))
+            writer.delete_stored(state_id, self._tombstones.removed_entries(self._place, entries))
 
     def changes(self) -> dict[str, ChangeCounts]:
         """Return the changes to the states by name, after all files are closed."""

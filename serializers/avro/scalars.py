@@ -29,7 +29,7 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.kernel.opcodes import CLOCK_TEXT, COUNTS, DATE_TEXT, FIXED, INSTANT_TEXT, LOCAL_TEXT, SIZED, Op
 from state_processor.serializers.table.binary_values import decimal_limit
-from state_processor.serializers.text_grammar import shown, to_number, to_whole_number
+from state_processor.serializers.text_grammar import message_text, to_number, to_whole_number
 from state_processor.support.errors import NotCompilableError, UndecodableValueError
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ class AvroDecimal(AvroLogical):
     def to_column(self, value: bytes, options: DecodeOptions) -> Any:
         decimal = to_decimal(int.from_bytes(value, "big", signed=True), self.scale)
         if len(decimal.as_tuple().digits) > self.precision:
-            raise UndecodableValueError(f"{shown(decimal)} has more digits than decimal({self.precision},{self.scale})")
+            raise UndecodableValueError(f"{message_text(decimal)} has more digits than decimal({self.precision},{self.scale})")
         return decimal if self.precision <= _MAX_DECIMAL else str(decimal)
 
     def from_column(self, value: Any) -> bytes:
@@ -317,7 +317,7 @@ class AvroDecimal(AvroLogical):
             return value
         unscaled = to_number(value).scaleb(self.scale, EXACT)
         if unscaled != unscaled.to_integral_value() or (unscaled and unscaled.adjusted() >= self.precision):
-            raise ValueError(f"expected a decimal({self.precision},{self.scale}), found {shown(value)}")
+            raise ValueError(f"expected a decimal({self.precision},{self.scale}), found {message_text(value)}")
         number = to_whole_number(unscaled)
         return to_java_bytes(number) if self.length < 0 else number.to_bytes(self.length, "big", signed=True)
 

@@ -95,7 +95,7 @@ def _truth(value: Any) -> bool:
     return value
 
 
-def _whole(value: Any) -> int:
+def _integer(value: Any) -> int:
     if isinstance(value, bool):
         raise TypeError(f"expected a number, found {value!r}")
     return index(value)
@@ -126,10 +126,10 @@ _NUMBERS: Final = {
     n.name: n
     for n in (
         _Number("BOOLEAN", struct.Struct(">?"), Op.INT8, pa.bool_(), hashing.of_boolean, _truth),
-        _Number("BYTE", struct.Struct(">b"), Op.INT8, pa.int8(), int, _whole),
-        _Number("SHORT", struct.Struct(">h"), Op.INT16, pa.int16(), int, _whole),
-        _Number("INT", struct.Struct(">i"), Op.INT32, pa.int32(), int, _whole),
-        _Number("LONG", struct.Struct(">q"), Op.INT64, pa.int64(), hashing.of_long, _whole),
+        _Number("BYTE", struct.Struct(">b"), Op.INT8, pa.int8(), int, _integer),
+        _Number("SHORT", struct.Struct(">h"), Op.INT16, pa.int16(), int, _integer),
+        _Number("INT", struct.Struct(">i"), Op.INT32, pa.int32(), int, _integer),
+        _Number("LONG", struct.Struct(">q"), Op.INT64, pa.int64(), hashing.of_long, _integer),
         _Number("FLOAT", struct.Struct(">f"), Op.FLOAT32, pa.float32(), hashing.of_float, _floating(">f")),
         _Number("DOUBLE", struct.Struct(">d"), Op.FLOAT64, pa.float64(), hashing.of_double, _floating(">d")),
     )

@@ -352,7 +352,7 @@ class PojoCodec(Codec, Generic[Part_co]):
 
     def _encode_variants(self, builder: EncodeBuilder, column: Column) -> None:
         columns = self._columns(WIDEST)
-        input_columns = columns.given([child.name for child in column.children])
+        input_columns = columns.columns_in([child.name for child in column.children])
         builder.limit(column, input_columns.field_limits)
         marks = [bytes([_EXACT])]
         for kind, tag, pojo in self._variants:

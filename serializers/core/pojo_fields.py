@@ -268,7 +268,7 @@ class PojoColumns:
             owners.setdefault(column, []).append(self._classes[number])
         return {column: names for column, names in owners.items() if self._classes[0] not in names}
 
-    def given(self, names: Collection[str]) -> GivenColumns:
+    def columns_in(self, names: Collection[str]) -> GivenColumns:
         """Return the columns that are present in a struct of rows."""
         lacking: dict[str, list[str]] = {name: [] for name in self._classes}
         groups = {}
@@ -283,7 +283,7 @@ class PojoColumns:
     def class_of(self, value: Mapping[str, Any]) -> str:
         """Return the class of one value, after the checks that columns get too."""
         match_fields(list(value), list(self.types), "a value", self.groups)
-        return self.given(value).class_of(value)
+        return self.columns_in(value).class_of(value)
 
 
 @dataclass(frozen=True)

@@ -113,9 +113,9 @@ class TemporalSerializer(SimpleSerializer):
         return self.name
 
     def to_column(self, value: Any, options: DecodeOptions) -> Any:
-        return None if value is None else self._shown(value, options)
+        return None if value is None else self._column_value(value, options)
 
-    def _shown(self, value: Any, options: DecodeOptions) -> Any:
+    def _column_value(self, value: Any, options: DecodeOptions) -> Any:
         """Return a value that is not null for a column."""
         return str(value)
 
@@ -180,7 +180,7 @@ class InstantSerializer(PackedSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return options.column_type(instant_type(options), can_have_nanos=not options.as_text)
 
-    def _shown(self, value: Instant, options: DecodeOptions) -> datetime | str:
+    def _column_value(self, value: Instant, options: DecodeOptions) -> datetime | str:
         return present_instant(value, options)
 
     def _parsed(self, value: Any) -> Instant:
@@ -206,7 +206,7 @@ class LocalDateSerializer(PackedSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return date_type(options)
 
-    def _shown(self, value: LocalDate, options: DecodeOptions) -> date | str:
+    def _column_value(self, value: LocalDate, options: DecodeOptions) -> date | str:
         return present_date(value, options)
 
     def _parsed(self, value: Any) -> LocalDate:
@@ -269,7 +269,7 @@ class LocalDateTimeSerializer(TemporalSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.string() if options.as_text else options.column_type(_LOCAL_TYPE, can_have_nanos=True)
 
-    def _shown(self, value: LocalDateTime, options: DecodeOptions) -> datetime | str:
+    def _column_value(self, value: LocalDateTime, options: DecodeOptions) -> datetime | str:
         return str(value) if options.as_text else present_time(*value.in_utc, options, None)
 
     def _parsed(self, value: Any) -> LocalDateTime:
@@ -388,7 +388,7 @@ class MillisSerializer(TemporalSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self._kind.arrow_type(options)
 
-    def _shown(self, value: int, options: DecodeOptions) -> Any:
+    def _column_value(self, value: int, options: DecodeOptions) -> Any:
         return self._kind.to_column(value, self.zone, options)
 
     def _parsed(self, value: Any) -> int:
@@ -453,7 +453,7 @@ class SqlTimestampSerializer(PackedSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return options.column_type(instant_type(options), can_have_nanos=not options.as_text)
 
-    def _shown(self, value: SqlTimestamp, options: DecodeOptions) -> datetime | str:
+    def _column_value(self, value: SqlTimestamp, options: DecodeOptions) -> datetime | str:
         return present_instant(_instant_of(value, self.zone), options)
 
     def _parsed(self, value: Any) -> SqlTimestamp:

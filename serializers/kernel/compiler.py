@@ -122,7 +122,7 @@ class Intrinsic:
         return self.in_python(*arguments)
 
     @cached_property
-    def _known(self) -> tuple[Any, Any]:
+    def _numba_types(self) -> tuple[Any, Any]:
         from state_processor.serializers.kernel.compiling.pipeline import type_of_intrinsic
 
         return type_of_intrinsic(self._definition)
@@ -130,7 +130,7 @@ class Intrinsic:
     @property
     def _numba_type_(self) -> Any:
         """Numba's type of the function where a kernel calls it; Numba holds the lock of its compiler then."""
-        return self._known[1]
+        return self._numba_types[1]
 
 
 def kernel(function: Function) -> Any:

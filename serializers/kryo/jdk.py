@@ -61,11 +61,13 @@ class JdkClass:
     final: bool = False
 
 
-def _both(layout: Layout, make: Callable[[Any], Any], show: Callable[[Any], Any] = converters.same, **flags: Any) -> JdkClass:
+def _both_versions(
+    layout: Layout, make: Callable[[Any], Any], show: Callable[[Any], Any] = converters.same, **flags: Any
+) -> JdkClass:
     return JdkClass({KRYO_2: layout, KRYO_5: layout}, make, show, **flags)
 
 
-def _each(
+def _each_version(
     kryo_2: Layout, kryo_5: Layout, make: Callable[[Any], Any], show: Callable[[Any], Any] = converters.same, **flags: Any
 ) -> JdkClass:
     return JdkClass({KRYO_2: kryo_2, KRYO_5: kryo_5}, make, show, **flags)
@@ -73,12 +75,12 @@ def _each(
 
 def _java_time(of: Any, fields: Mapping[str, str], *kryo_5: Layout) -> JdkClass:
     """Return the row of a final class of ``java.time``: its fields in Kryo 2, and its parts in Kryo 5."""
-    return _each(by_fields(of, fields), sequence(of, *kryo_5), of.of, str, final=True)
+    return _each_version(by_fields(of, fields), sequence(of, *kryo_5), of.of, str, final=True)
 
 
 def _primitive(name: str, make: Callable[[Any], Any]) -> JdkClass:
     column = TEXT if name == "char" else NumberSerializer(name.upper())
-    return _both(PRIMITIVE_LAYOUTS[BOXES[name]], make, column=column, final=True)
+    return _both_versions(PRIMITIVE_LAYOUTS[BOXES[name]], make, column=column, final=True)
 
 
 _INSTANT: Final = InstantSerializer()
@@ -95,80 +97,82 @@ TABLE: Final[dict[str, JdkClass]] = {
     "java.lang.Long": _primitive("long", converters.integer(64)),
     "java.lang.Float": _primitive("float", converters.float_32),
     "java.lang.Double": _primitive("double", float),
-    "java.lang.String": _both(STRING, converters.text, final=True),
-    "java.lang.StringBuilder": _each(COUNTED, STRING, converters.text, final=True),
-    "java.lang.StringBuffer": _each(COUNTED, STRING, converters.text, final=True),
-    "java.lang.Void": _both(nothing(None), converters.empty(None), column=None),
-    "java.lang.Class": _each(jdk_layouts.CLASS_2, jdk_layouts.CLASS_5, converters.text, final=True),
-    "java.math.BigInteger": _both(jdk_layouts.BIG_INTEGER, converters.big_integer),
-    "java.math.BigDecimal": _both(jdk_layouts.BIG_DECIMAL, converters.big_decimal),
-    "java.net.InetSocketAddress": _both(jdk_layouts.ADDRESS, converters.address),
-    "java.net.URI": _both(STRING, converters.text, final=True),
+    "java.lang.String": _both_versions(STRING, converters.text, final=True),
+    "java.lang.StringBuilder": _each_version(COUNTED, STRING, converters.text, final=True),
+    "java.lang.StringBuffer": _each_version(COUNTED, STRING, converters.text, final=True),
+    "java.lang.Void": _both_versions(nothing(None), converters.empty(None), column=None),
+    "java.lang.Class": _each_version(jdk_layouts.CLASS_2, jdk_layouts.CLASS_5, converters.text, final=True),
+    "java.math.BigInteger": _both_versions(jdk_layouts.BIG_INTEGER, converters.big_integer),
+    "java.math.BigDecimal": _both_versions(jdk_layouts.BIG_DECIMAL, converters.big_decimal),
+    "java.net.InetSocketAddress": _both_versions(jdk_layouts.ADDRESS, converters.address),
+    "java.net.URI": _both_versions(STRING, converters.text, final=True),
     "java.net.URL": JdkClass({KRYO_5: STRING}, converters.text),
-    "java.sql.Date": _both(POSITIVE_LONG, converters.day_millis, converters.day, column=_LOCAL_DATE),
-    "java.sql.Time": _both(POSITIVE_LONG, converters.time_of_day_millis, converters.clock),
-    "java.sql.Timestamp": _each(jdk_layouts.TIMESTAMP_2, jdk_layouts.TIMESTAMP_5, to_instant, column=_INSTANT),
-    "java.text.SimpleDateFormat": _both(
+    "java.sql.Date": _both_versions(POSITIVE_LONG, converters.day_millis, converters.day, column=_LOCAL_DATE),
+    "java.sql.Time": _both_versions(POSITIVE_LONG, converters.time_of_day_millis, converters.clock),
+    "java.sql.Timestamp": _each_version(jdk_layouts.TIMESTAMP_2, jdk_layouts.TIMESTAMP_5, to_instant, column=_INSTANT),
+    "java.text.SimpleDateFormat": _both_versions(
         jdk_layouts.DATE_FORMAT, converters.nothing_new("java.text.SimpleDateFormat"), attrgetter("value"), column=None
     ),
-    "java.util.BitSet": _both(jdk_layouts.BITS, jdk_layouts.Bits.of, attrgetter("bits"), column=None),
-    "java.util.Currency": _both(STRING, converters.text, final=True),
-    "java.util.Date": _both(jdk_layouts.MILLIS, converters.instant_of_millis, column=_INSTANT),
-    "java.util.GregorianCalendar": _both(jdk_layouts.CALENDAR, jdk_layouts.Calendar.of, attrgetter("time"), column=_INSTANT),
-    "java.util.JumboEnumSet": _both(
+    "java.util.BitSet": _both_versions(jdk_layouts.BITS, jdk_layouts.Bits.of, attrgetter("bits"), column=None),
+    "java.util.Currency": _both_versions(STRING, converters.text, final=True),
+    "java.util.Date": _both_versions(jdk_layouts.MILLIS, converters.instant_of_millis, column=_INSTANT),
+    "java.util.GregorianCalendar": _both_versions(
+        jdk_layouts.CALENDAR, jdk_layouts.Calendar.of, attrgetter("time"), column=_INSTANT
+    ),
+    "java.util.JumboEnumSet": _both_versions(
         jdk_layouts.ENUM_SET, converters.nothing_new("java.util.JumboEnumSet"), attrgetter("constants"), column=None
     ),
-    "java.util.RegularEnumSet": _both(
+    "java.util.RegularEnumSet": _both_versions(
         jdk_layouts.ENUM_SET, converters.nothing_new("java.util.RegularEnumSet"), attrgetter("constants"), column=None
     ),
-    "java.util.SimpleTimeZone": _both(STRING, converters.text),
-    "sun.util.calendar.ZoneInfo": _both(STRING, converters.text),
-    "java.util.Locale": _each(jdk_layouts.LOCALE_2, jdk_layouts.LOCALE_5, jdk_layouts.Locale.of, str, final=True),
-    "java.util.OptionalDouble": _each(
+    "java.util.SimpleTimeZone": _both_versions(STRING, converters.text),
+    "sun.util.calendar.ZoneInfo": _both_versions(STRING, converters.text),
+    "java.util.Locale": _each_version(jdk_layouts.LOCALE_2, jdk_layouts.LOCALE_5, jdk_layouts.Locale.of, str, final=True),
+    "java.util.OptionalDouble": _each_version(
         optional_field(fixed("d"), float("nan")), optional(fixed("d")), float, column=NumberSerializer("DOUBLE"), final=True
     ),
-    "java.util.OptionalInt": _each(
+    "java.util.OptionalInt": _each_version(
         optional_field(INT, 0), optional(fixed("i")), converters.integer(32), column=NumberSerializer("INT"), final=True
     ),
-    "java.util.OptionalLong": _each(
+    "java.util.OptionalLong": _each_version(
         optional_field(LONG, 0), optional(fixed("q")), converters.integer(64), column=NumberSerializer("LONG"), final=True
     ),
-    "java.util.UUID": _each(jdk_layouts.UUID_2, jdk_layouts.UUID_5, converters.uuid, final=True),
-    "java.util.regex.Pattern": _each(
+    "java.util.UUID": _each_version(jdk_layouts.UUID_2, jdk_layouts.UUID_5, converters.uuid, final=True),
+    "java.util.regex.Pattern": _each_version(
         jdk_layouts.PATTERN_2, jdk_layouts.PATTERN_5, jdk_layouts.Pattern.of, attrgetter("pattern"), final=True
     ),
-    "java.util.Collections$EmptyList": _both(nothing([]), converters.empty([]), column=None),
-    "java.util.Collections$EmptySet": _both(nothing([]), converters.empty([]), column=None),
-    "java.util.Collections$EmptyMap": _both(nothing(KryoMap()), converters.empty(KryoMap()), column=None),
-    "java.util.Collections$ReverseComparator": _both(nothing("reverse order"), converters.same, column=None),
-    "java.lang.String$CaseInsensitiveComparator": _both(nothing("case-insensitive order"), converters.same, column=None),
-    "java.util.concurrent.atomic.AtomicBoolean": _both(
+    "java.util.Collections$EmptyList": _both_versions(nothing([]), converters.empty([]), column=None),
+    "java.util.Collections$EmptySet": _both_versions(nothing([]), converters.empty([]), column=None),
+    "java.util.Collections$EmptyMap": _both_versions(nothing(KryoMap()), converters.empty(KryoMap()), column=None),
+    "java.util.Collections$ReverseComparator": _both_versions(nothing("reverse order"), converters.same, column=None),
+    "java.lang.String$CaseInsensitiveComparator": _both_versions(nothing("case-insensitive order"), converters.same, column=None),
+    "java.util.concurrent.atomic.AtomicBoolean": _both_versions(
         converted(INT, bool, int), converters.boolean, column=NumberSerializer("BOOLEAN")
     ),
-    "java.util.concurrent.atomic.AtomicInteger": _both(INT, converters.integer(32), column=NumberSerializer("INT")),
-    "java.util.concurrent.atomic.AtomicLong": _both(LONG, converters.integer(64), column=NumberSerializer("LONG")),
+    "java.util.concurrent.atomic.AtomicInteger": _both_versions(INT, converters.integer(32), column=NumberSerializer("INT")),
+    "java.util.concurrent.atomic.AtomicLong": _both_versions(LONG, converters.integer(64), column=NumberSerializer("LONG")),
     "java.time.Duration": _java_time(java_time.Duration, {"seconds": "long", "nanos": "int"}, fixed("q"), POSITIVE_INT),
-    "java.time.Instant": _each(
+    "java.time.Instant": _each_version(
         by_fields(Instant, {"seconds": "long", "nanos": "int"}),
         sequence(Instant, POSITIVE_LONG, POSITIVE_INT),
         to_instant,
         column=_INSTANT,
         final=True,
     ),
-    "java.time.LocalDate": _each(
+    "java.time.LocalDate": _each_version(
         by_fields(LocalDate, {"year": "int", "month": "short", "day": "short"}),
         jdk_layouts.LOCAL_DATE_5,
         to_local_date,
         column=_LOCAL_DATE,
         final=True,
     ),
-    "java.time.LocalTime": _each(
+    "java.time.LocalTime": _each_version(
         by_fields(LocalTime, {"hour": "byte", "minute": "byte", "second": "byte", "nano": "int"}),
         jdk_layouts.LOCAL_TIME_5,
         to_local_time,
         final=True,
     ),
-    "java.time.LocalDateTime": _each(
+    "java.time.LocalDateTime": _each_version(
         by_fields(LocalDateTime, {"date": "java.time.LocalDate", "time": "java.time.LocalTime"}),
         jdk_layouts.LOCAL_DATE_TIME_5,
         to_local_date_time,
@@ -193,7 +197,7 @@ TABLE: Final[dict[str, JdkClass]] = {
     ),
     "java.time.Year": _java_time(java_time.Year, {"year": "int"}, POSITIVE_INT),
     "java.time.YearMonth": _java_time(java_time.YearMonth, {"year": "int", "month": "int"}, POSITIVE_INT, BYTE),
-    "java.time.ZonedDateTime": _each(
+    "java.time.ZonedDateTime": _each_version(
         by_fields(
             java_time.ZonedDateTime,
             {"dateTime": "java.time.LocalDateTime", "offset": "java.time.ZoneOffset", "zone": "java.time.ZoneId"},
@@ -205,10 +209,10 @@ TABLE: Final[dict[str, JdkClass]] = {
         str,
         final=True,
     ),
-    "java.time.ZoneOffset": _each(
+    "java.time.ZoneOffset": _each_version(
         by_fields(java_time.Offset, {"totalSeconds": "int"}), jdk_layouts.OFFSET, java_time.Offset.of, str, final=True
     ),
-    "java.time.ZoneRegion": _each(
+    "java.time.ZoneRegion": _each_version(
         by_fields(java_time.Region, {"id": "java.lang.String"}),
         converted(STRING, java_time.Region, str),
         java_time.Region.of,

@@ -43,7 +43,7 @@ from state_processor.serializers.table.logical_types import (
     TimestampType,
     without_name_and_alias,
 )
-from state_processor.serializers.text_grammar import shown, to_number
+from state_processor.serializers.text_grammar import message_text, to_number
 from state_processor.support.errors import CorruptSnapshotError, InvalidRowError, UndecodableValueError
 from state_processor.support.late import pc
 
@@ -140,7 +140,7 @@ def to_unscaled(value: Any, type_: DecimalType) -> int:
     with localcontext(EXACT):
         scaled = to_number(value).scaleb(type_.scale)
         if not scaled.is_finite() or scaled != scaled.to_integral_value() or abs(scaled) >= 10**type_.precision:
-            raise InvalidRowError(f"{shown(value)} is not a value of type {type_.summary}")
+            raise InvalidRowError(f"{message_text(value)} is not a value of type {type_.summary}")
         return int(scaled)
 
 

@@ -164,7 +164,7 @@ def _name_of(content: JavaInstance, name: str) -> str:
 _Maker = Callable[[_Converter, JavaInstance, bool], LogicalType]
 
 
-def _known(sql_type: SqlType) -> _Maker:
+def _maker_of(sql_type: SqlType) -> _Maker:
     return lambda converter, content, nullable: sql_type.make(
         nullable, {f.attribute: converter.part(f, content) for f in sql_type.fields}
     )
@@ -175,7 +175,7 @@ def _raw(of: str) -> _Maker:
 
 
 _TYPES: Final[dict[str, _Maker]] = {
-    **{sql_type.java_class: _known(sql_type) for sql_type in SQL_TYPES},
+    **{sql_type.java_class: _maker_of(sql_type) for sql_type in SQL_TYPES},
     "StructuredType": _structured,
     "DistinctType": lambda converter, content, nullable: DistinctType(
         _identifier(content), converter.type(content.get("sourceType")), nullable=nullable

@@ -188,7 +188,7 @@ def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
-def _wanted(contents: Contents) -> str:
+def _expected_form(contents: Contents) -> str:
     return "a dictionary of values by key" if isinstance(contents, dict) else "a list of elements"
 
 
@@ -196,12 +196,14 @@ def _check_expected(contents: Contents, expected: Any, state: str) -> None:
     """Refuse expected contents that are neither a dictionary nor elements."""
     if not isinstance(expected, Iterable) or isinstance(expected, str | bytes):
         kind = type(expected).__name__
-        raise OptionError(f"expected: state {state!r} is compared with {_wanted(contents)}, found an object of type {kind}")
+        raise OptionError(
+            f"expected: state {state!r} is compared with {_expected_form(contents)}, found an object of type {kind}"
+        )
 
 
 def _differences(contents: Contents, expected: Any) -> Iterator[str]:
     if isinstance(contents, dict) != isinstance(expected, Mapping):
-        yield f"  expected contents are {type(expected).__name__}; this state is compared with {_wanted(contents)}"
+        yield f"  expected contents are {type(expected).__name__}; this state is compared with {_expected_form(contents)}"
     elif isinstance(contents, dict):
         for key in sorted({*contents, *expected}, key=repr):
             is_, should = contents.get(key, _MISSING), expected.get(key, _MISSING)
@@ -304,20 +306,20 @@ def _arrow_type(spec: Spec) -> pa.DataType:
 
 
 def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    converted = [_given(value, type_) for value in values]
+    converted = [_arrow_form(value, type_) for value in values]
     check_values(type_, converted, "values")
     return pa.array(converted, type_)
 
 
-def _given(value: Any, type_: pa.DataType) -> Any:
+def _arrow_form(value: Any, type_: pa.DataType) -> Any:
     """Return a value in the form that Arrow accepts: maps as pairs, structs by the names of their fields."""
     if value is None:
         return None
     if pa.types.is_map(type_):
         pairs = value.items() if isinstance(value, Mapping) else value
-        return [(_given(k, type_.key_type), _given(v, type_.item_type)) for k, v in pairs]
+        return [(_arrow_form(k, type_.key_type), _arrow_form(v, type_.item_type)) for k, v in pairs]
     if pa.types.is_list(type_):
-        return [_given(element, type_.value_type) for element in value]
+        return [_arrow_form(element, type_.value_type) for element in value]
     if pa.types.is_struct(type_):
         named = value if isinstance(value, Mapping) else dict(zip((f.name for f in type_), value, strict=True))
         unknown = [name for name in named if name not in type_.names]
@@ -326,5 +328,5 @@ def _given(value: Any, type_: pa.DataType) -> Any:
         lacking = [f.name for f in type_ if f.name not in named]
         if lacking:
             raise OptionError(f"value {value!r} does not have the field {lacking[0]!r}; write None for a null")
-        return {field.name: _given(named[field.name], field.type) for field in type_}
+        return {field.name: _arrow_form(named[field.name], field.type) for field in type_}
     return value

@@ -162,7 +162,7 @@ def by_argument(choices: Collection[str]) -> Argument:
 
 def positive(text: str) -> int:
     """Return a positive number."""
-    number = _whole(text)
+    number = _whole_number(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not positive")
     return number
@@ -170,13 +170,13 @@ def positive(text: str) -> int:
 
 def not_negative(text: str) -> int:
     """Return a non-negative number."""
-    number = _whole(text)
+    number = _whole_number(text)
     if number < 0:
         raise argparse.ArgumentTypeError(f"{text} is negative")
     return number
 
 
-def _whole(text: str) -> int:
+def _whole_number(text: str) -> int:
     try:
         return int(text)
     except ValueError:

@@ -48,7 +48,7 @@ def duration_ms(value: str | timedelta) -> int:
     parts = _parts(value.strip()) if isinstance(value, str) else []
     if not parts:
         unit = f"; add the unit: {value}s or {value}ms" if re.fullmatch(r"\d+", str(value).strip()) else ""
-        raise OptionError(f"{_shown('ttl', value)}: expected a duration such as 1h, 90s, 7d or PT1H (ISO-8601){unit}")
+        raise OptionError(f"{_argument_text('ttl', value)}: expected a duration such as 1h, 90s, 7d or PT1H (ISO-8601){unit}")
     try:
         return round(sum((float(number) * _BY_LABEL[label] for number, label in parts), timedelta()) / _MILLISECOND)
     except OverflowError:
@@ -64,7 +64,7 @@ def _parts(text: str) -> list[tuple[str, str]]:
     return _PART.findall(text.lower()) if _PARTS.fullmatch(text.lower()) else []
 
 
-def _shown(argument: str, value: object) -> str:
+def _argument_text(argument: str, value: object) -> str:
     text = repr(value)
     return f"{spelled(argument)} {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}"
 
@@ -97,6 +97,6 @@ def instant_ms(value: str | int | datetime) -> int:
                 raise OptionError(f"{spelled('as_of')} {value}: expected milliseconds, found {unit}; {advice}")
         return value
     raise OptionError(
-        f"{_shown('as_of', value)}: expected now, a point in time with its zone such as 2024-01-31T12:00:00Z, "
+        f"{_argument_text('as_of', value)}: expected now, a point in time with its zone such as 2024-01-31T12:00:00Z, "
         "or epoch milliseconds such as 1706702400000"
     )

@@ -153,7 +153,9 @@ def as_spec(name: str, spec: StateSpec | TypeSerializer) -> StateSpec:
     if isinstance(spec, TypeSerializer):
         return ValueState(spec)
     if not isinstance(spec, StateSpec):
-        raise OptionError(f"state {name!r}: expected a state such as ValueState(Types.LONG()) or a type, found {found(spec)}")
+        raise OptionError(
+            f"state {name!r}: expected a state such as ValueState(Types.LONG()) or a type, found {argument_text(spec)}"
+        )
     return spec
 
 
@@ -208,10 +210,10 @@ def check_type(place: str, type_: Any) -> None:
     ``place``: the part with the type, for the message.
     """
     if not isinstance(type_, TypeSerializer):
-        raise OptionError(f"{place}: expected a type such as Types.LONG(), found {found(type_)}")
+        raise OptionError(f"{place}: expected a type such as Types.LONG(), found {argument_text(type_)}")
 
 
-def found(value: Any) -> str:
+def argument_text(value: Any) -> str:
     """Return how a message shows an argument that is not a type."""
     name = getattr(value, "__qualname__", None)
     if isinstance(name, str):

@@ -58,7 +58,7 @@ class Findings:
     def by_state(self) -> list[dict[str, Any]]:
         """Return ``operator``, ``state``, ``places`` and ``count`` (values) of each state in which something was found."""
         groups: dict[tuple[str, str], list[int]] = {}
-        for row in map(_shown, self.table.to_pylist()):
+        for row in map(_display_row, self.table.to_pylist()):
             groups.setdefault((row["operator"], row["state"]), []).append(row["count"])
         return [
             {"operator": operator, "state": state, "places": len(counts), "count": sum(counts)}
@@ -74,12 +74,12 @@ class Findings:
         return str(self)
 
     def __str__(self) -> str:
-        rows = list(map(_shown, self.table.slice(0, SHOWN_PLACES).to_pylist()))
+        rows = list(map(_display_row, self.table.slice(0, SHOWN_PLACES).to_pylist()))
         lines = [render_records((*self.snapshot_columns, *PLACE_COLUMNS), rows) if rows else "Nothing found"]
         if self.table.num_rows > SHOWN_PLACES:
             lines += ["", f"The first {SHOWN_PLACES} of {self.table.num_rows} places. All of them:"]
             lines.append(render_records(STATE_COLUMNS, self.by_state()))
-        unread = list(map(_shown, self.undecoded.to_pylist()))
+        unread = list(map(_display_row, self.undecoded.to_pylist()))
         if unread:
             lines += ["", "Searched as bytes:", render_records((*self.snapshot_columns, *UNDECODED_COLUMNS), unread)]
         return "\n".join(lines)
@@ -88,15 +88,15 @@ class Findings:
         from state_processor.command_line import html_table
 
         columns = STATE_COLUMNS if self.table.num_rows > SHOWN_PLACES else (*self.snapshot_columns, *PLACE_COLUMNS)
-        rows = self.by_state() if self.table.num_rows > SHOWN_PLACES else map(_shown, self.table.to_pylist())
-        unread = list(map(_shown, self.undecoded.to_pylist()))
+        rows = self.by_state() if self.table.num_rows > SHOWN_PLACES else map(_display_row, self.table.to_pylist())
+        unread = list(map(_display_row, self.undecoded.to_pylist()))
         parts = [html_table(columns, rows, caption="" if self else "Nothing found")]
         if unread:
             parts.append(html_table((*self.snapshot_columns, *UNDECODED_COLUMNS), unread, caption="Searched as bytes"))
         return "".join(parts)
 
 
-def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+def _display_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **row,
         "operator": row["operator_uid"] or row["operator_uid_hash"],

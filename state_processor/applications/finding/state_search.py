@@ -114,7 +114,7 @@ class Needle:
             number = pa.scalar(self.value, leaf.type)
         except (pa.ArrowException, OverflowError, ValueError, TypeError):
             return None
-        return _where(pc.equal(leaf, number)) if number.as_py() == self.value else None
+        return _true_rows(pc.equal(leaf, number)) if number.as_py() == self.value else None
 
 
 def _encodings(text: str) -> Iterator[tuple[bytes, str]]:
@@ -184,11 +184,11 @@ def _same_text(leaf: pa.Array, text: bytes) -> npt.NDArray[np.int64] | None:
     rows = np.flatnonzero(offsets[1:] - offsets[:-1] == len(text))
     if not len(rows):
         return None
-    same = _where(pc.equal(leaf.take(pa.array(rows)), text.decode()))
+    same = _true_rows(pc.equal(leaf.take(pa.array(rows)), text.decode()))
     return None if same is None else rows[same]
 
 
-def _where(mask: Any) -> npt.NDArray[np.int64] | None:
+def _true_rows(mask: Any) -> npt.NDArray[np.int64] | None:
     return np.flatnonzero(mask.fill_null(False).to_numpy(zero_copy_only=False)) if mask.true_count else None
 
 

@@ -41,18 +41,18 @@ class QueryChanges:
             return partner.type != node.type
         return any(candidate.type != node.type or node.role == candidate.role is not None for candidate in self._alike(node))
 
-    def _left(self) -> list[PlanNode]:
+    def _unmatched(self) -> list[PlanNode]:
         """Return the nodes of the new plan that continue with no state."""
         partner_ids = {node.id for node in self._partners.values()}
         return [node for node in self._new.nodes if node.id not in partner_ids]
 
     def _alike(self, node: PlanNode) -> list[PlanNode]:
         """Return the nodes of the same kind among them."""
-        return [candidate for candidate in self._left() if candidate.kind == node.kind]
+        return [candidate for candidate in self._unmatched() if candidate.kind == node.kind]
 
     def added(self) -> tuple[PlanNode, ...]:
         """Return the nodes of the new plan that start with empty state."""
-        return tuple(node for node in self._left() if any(map(has_state, node.transformations)))
+        return tuple(node for node in self._unmatched() if any(map(has_state, node.transformations)))
 
     def changes(self, node: PlanNode) -> StateChanges:
         """Return the changes of the states of a node, by name. Other states stay unchanged."""
@@ -97,7 +97,7 @@ class QueryChanges:
         """Return the reason why no node of the new plan continues with the state of a node of the old plan."""
         alike = self._alike(node)
         if not alike:
-            for unmatched in self._left():
+            for unmatched in self._unmatched():
                 if unmatched.kind in node.operator.other_shapes:
                     return node.operator.other_shapes[unmatched.kind]
             return f"the new query does not have a matching {node.kind}"

@@ -86,7 +86,7 @@ class QueryRows:
             for (name, value), column in zip(distinct.items(), once, strict=True):
                 of_parts[name] = replace(value, columns=(column,), where=None)
         grouped = rows.by_key(names, partial(_parts, columns=names, values=of_parts, has_ttl=has_ttl), combines=True)
-        return QueryRows(grouped.on_batches(partial(_whole, columns=names, values=values)))
+        return QueryRows(grouped.on_batches(partial(_in_plan_types, columns=names, values=values)))
 
     def with_matches(
         self, name: str, key: Sequence[str], opposite: QueryRows, other_key: Sequence[str], matching_nulls: frozenset[int]
@@ -184,7 +184,7 @@ def _spread(
     return pa.concat_tables(tables, promote_options="default")
 
 
-def _whole(rows: pa.Table, columns: Sequence[str], values: Mapping[str, Aggregate | ChosenRow]) -> pa.Table:
+def _in_plan_types(rows: pa.Table, columns: Sequence[str], values: Mapping[str, Aggregate | ChosenRow]) -> pa.Table:
     """Return groups with their values in the types of the plan."""
     whole = {name: rows.column(name) for name in columns}
     for name, value in values.items():
@@ -329,7 +329,7 @@ def _extreme(numbers: Numbers, values: pa.ChunkedArray, aggregate: Aggregate) ->
         present = _grouped(numbers, values, "count")
         if pc.any(pc.and_(pc.greater(nan, 0), pc.less(nan, present))).as_py():
             raise InvalidRowError(f"{aggregate.call}: {WITH_NAN}")
-    return _taken(numbers, values, values, last=aggregate.function == "max")
+    return _first_or_last(numbers, values, values, last=aggregate.function == "max")
 
 
 def _chosen(rows: pa.Table, numbers: Numbers, row: ChosenRow, part: pa.ChunkedArray | None) -> pa.ChunkedArray:
@@ -338,10 +338,10 @@ def _chosen(rows: pa.Table, numbers: Numbers, row: ChosenRow, part: pa.ChunkedAr
     times = pc.struct_field(whole, TIME)
     if times.null_count or (pa.types.is_floating(times.type) and pc.any(pc.is_nan(times)).as_py()):
         raise InvalidRowError(row.without_time)
-    return _taken(numbers, times, whole, last=row.last)
+    return _first_or_last(numbers, times, whole, last=row.last)
 
 
-def _taken(numbers: Numbers, order: pa.ChunkedArray, values: pa.ChunkedArray, *, last: bool) -> pa.ChunkedArray:
+def _first_or_last(numbers: Numbers, order: pa.ChunkedArray, values: pa.ChunkedArray, *, last: bool) -> pa.ChunkedArray:
     """Return the value of each group that is first or last in an order; nulls come last in both."""
     table = pa.table({"number": numbers, "order": order})
     keys = [("number", "ascending"), ("order", "descending" if last else "ascending")]

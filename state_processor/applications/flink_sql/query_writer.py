@@ -209,10 +209,10 @@ def new_states(history: Accumulators | KeptRow | LastRows | RankedRows, rows: Qu
         case Accumulators():
             return _accumulated(history, rows)
         case KeptRow():
-            return (_kept(history, rows),)
+            return (_deduplicated(history, rows),)
         case LastRows():
             row = RowDataSerializer(history.rows.row)
-            entries = rows.entries({KEY: _key_of(history.rows), VALUE: _whole(history.rows)})
+            entries = rows.entries({KEY: _key_of(history.rows), VALUE: _every_column(history.rows)})
             return (NewState("deduplicate-state", ValueState(row, history.has_ttl), entries),)
         case RankedRows():
             return _ranked(history, rows)
@@ -222,7 +222,7 @@ def _key_of(rows: Input) -> Shape:
     return _shape(rows.key, rows.key_type)
 
 
-def _whole(rows: Input) -> dict[str, str]:
+def _every_column(rows: Input) -> dict[str, str]:
     return {column: column for column in rows.columns}
 
 
@@ -255,7 +255,7 @@ def _distinct(name: str, history: Accumulators, values: DistinctValues, rows: Qu
 def _ranked(history: RankedRows, rows: QueryRows) -> tuple[NewState, ...]:
     """Return the states of the first rows of each key (Flink: the subclasses of ``AbstractTopNFunction``)."""
     ranked_rows, ttl, kind = history.rows, history.has_ttl, history.kind
-    row, whole = RowDataSerializer(ranked_rows.row), _whole(ranked_rows)
+    row, whole = RowDataSerializer(ranked_rows.row), _every_column(ranked_rows)
     of_order = tuple(field.column for field in history.order)
     within = (*ranked_rows.key, *of_order)
     if kind == "retract":
@@ -299,7 +299,7 @@ def _numbers(history: RankedRows, rows: QueryRows, sort_key: TypeSerializer, ord
     return NewState("sorted-map", spec, maps.entries({KEY: _key_of(ranked_rows), VALUE: _ROW}))
 
 
-def _kept(history: KeptRow, rows: QueryRows) -> NewState:
+def _deduplicated(history: KeptRow, rows: QueryRows) -> NewState:
     """Return the rows that a deduplication keeps, or whether its input has rows."""
     values: dict[str, ChosenRow] = {}
     value: Shape = True  # a row has come

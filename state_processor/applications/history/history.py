@@ -187,13 +187,13 @@ def _by_key_group(snapshot: Snapshot, measured: StoredSizes) -> Iterator[_Part]:
         about = _about(operator)
         for name, (sizes, entries) in measured.by_key_group(snapshot, operator).items():
             filled = np.flatnonzero(sizes)
-            columns = {"key_group": filled, "size_in_bytes": _whole(sizes)[filled]}
+            columns = {"key_group": filled, "size_in_bytes": _rounded(sizes)[filled]}
             if entries is not None:
-                columns["entries_estimate"] = _whole(entries)[filled]
+                columns["entries_estimate"] = _rounded(entries)[filled]
             yield _Part(len(filled), columns, about | {"state_name": name, "max_parallelism": operator.max_parallelism})
 
 
-def _whole(shares: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def _rounded(shares: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Round numbers so that their sum stays."""
     sums: npt.NDArray[np.int64] = np.rint(np.cumsum(shares)).astype(np.int64)
     sums[1:] -= sums[:-1].copy()

@@ -295,7 +295,7 @@ class _Check:
         )
         if query is None and not is_unchanged and (combined := combined_states(old, new)):
             self._functions.append(f"{new.uid or old.label} ({', '.join(combined)})")
-        verdicts = (*self._whole(old, new, target), *_of_query(query, ""))
+        verdicts = (*self._operator_verdicts(old, new, target), *_of_query(query, ""))
         whole = tuple(replace(verdict, repair=self._operator_repairs(verdict, old, new)) for verdict in verdicts)
         is_swapped = any((verdict.cause, verdict.outcome) == (Cause.OPERATORS_SWAPPED, Outcome.LOST) for verdict in whole)
         states = tuple(self._states(old, new, target, query, is_swapped=is_swapped))
@@ -355,7 +355,7 @@ class _Check:
                 partners.append(partner)
         return partners
 
-    def _whole(self, old: OperatorSignature, new: OperatorSignature, target: RestoringJob) -> Iterator[StateVerdict]:
+    def _operator_verdicts(self, old: OperatorSignature, new: OperatorSignature, target: RestoringJob) -> Iterator[StateVerdict]:
         """Yield the verdicts on an operator as a whole, except for harmless ones."""
         yield from self._sizes(old, new)
         yield from self._format(old, new)

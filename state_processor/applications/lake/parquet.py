@@ -133,7 +133,7 @@ class _Replacement:
     def claim(self) -> None:
         """Put the claim."""
         self._put(_CLAIM)
-        for path in self._others():
+        for path in self._files_of_other_writes():
             if path.endswith(_CLAIM) and not self._is_over(path, _LONGEST_CLAIM):
                 raise ConflictError(
                     f"{self._place}: another process is writing it ({Location.parse(path).name}). If the process was killed on "
@@ -144,7 +144,7 @@ class _Replacement:
         with FileSink(self._storage, self.file + role) as sink:
             sink.write(this_process())
 
-    def _others(self) -> list[str]:
+    def _files_of_other_writes(self) -> list[str]:
         """Return the files of other writes."""
         self._storage.forget_listings(self._directory)
         name = Location.parse(self.file).name
@@ -153,7 +153,7 @@ class _Replacement:
 
     def _sweep(self) -> None:
         """Remove the files of writes that were killed. A file without a mark belongs to none."""
-        paths = self._others()
+        paths = self._files_of_other_writes()
         marks = [path for path in paths if path.endswith(_MARK)]
         for path in [*(path for path in paths if not path.endswith(_MARK)), *marks]:
             mark = path.removesuffix(_CLAIM).removesuffix(_MARK) + _MARK

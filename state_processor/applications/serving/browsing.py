@@ -42,7 +42,7 @@ def operators(served: ServedSnapshot) -> dict[str, Any]:
 
 def states(served: ServedSnapshot, uid: str) -> dict[str, Any]:
     """Return the states of an operator."""
-    operator = _found(served, uid)
+    operator = _served_operator(served, uid)
     rows = [row for row in states_table(served.snapshot).to_pylist() if row["operator_uid_hash"] == operator.operator_id]
     return _answer(served, operator=uid, states=rows)
 
@@ -75,7 +75,7 @@ def key_of(served: ServedSnapshot, uid: str, text: str) -> Any:
         return text
 
 
-def _found(served: ServedSnapshot, uid: str) -> OperatorState:
+def _served_operator(served: ServedSnapshot, uid: str) -> OperatorState:
     operator = served.operator(uid)
     return find_operator(served.snapshot, operator.uid, operator.uid_hash)
 
@@ -175,8 +175,8 @@ class Browsing:
         return {
             "key": browsable(json_value(contents.key)),
             "python": browsable(repr(contents.key)),
-            "states": {name: _shown(table) for name, table in tables.items()},
-            "timers": None if timers is None else _shown(timers),
+            "states": {name: _first_rows(table) for name, table in tables.items()},
+            "timers": None if timers is None else _first_rows(timers),
         }
 
     def _sizes(self, served: ServedSnapshot, uid: str, by: str) -> Answer:
@@ -253,7 +253,7 @@ def _cells(column: pa.ChunkedArray) -> list[Any]:
         cell = None if elements is None else json_value(elements.slice(0, _MOST_ELEMENTS).to_pylist())
         if cell is not None and pa.types.is_map(column.type):
             cell = [[*entry.values()] for entry in cell]
-        cells.append(cell if cell is None else browsable(cell) + _more(len(elements)))
+        cells.append(cell if cell is None else browsable(cell) + _note_of_rest(len(elements)))
     return cells
 
 
@@ -269,7 +269,7 @@ def _type_name(kind: pa.DataType) -> str:
         return str(kind)
 
 
-def _shown(table: pa.Table) -> Answer:
+def _first_rows(table: pa.Table) -> Answer:
     """Return the first rows of a table, and the number of all."""
     return _table(table.slice(0, _MOST_ROWS)) | {"number": table.num_rows}
 
@@ -292,7 +292,7 @@ def browsable(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: browsable(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return list(map(browsable, value[:_MOST_ELEMENTS])) + _more(len(value))
+        return list(map(browsable, value[:_MOST_ELEMENTS])) + _note_of_rest(len(value))
     if isinstance(value, str):
         return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}… ({len(value):,} characters)"
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _EXACT:
@@ -300,7 +300,7 @@ def browsable(value: Any) -> Any:
     return json_value(value)
 
 
-def _more(number: int) -> list[str]:
+def _note_of_rest(number: int) -> list[str]:
     return [f"… {number - _MOST_ELEMENTS:,} more"] if number > _MOST_ELEMENTS else []
 
 

@@ -130,7 +130,9 @@ class Followed:
         self._stopped = threading.Event()
         self._seen: list[SnapshotInfo] = []
         self._earlier: RecentResults[str, ServedSnapshot] = RecentResults(_EARLIER)
-        jobs = sorted({info.job_id for info in self._found() if info.job_id is not None and len(info.job_id) == _JOB_DIGITS})
+        jobs = sorted(
+            {info.job_id for info in self._possible_snapshots() if info.job_id is not None and len(info.job_id) == _JOB_DIGITS}
+        )
         if len(jobs) > 1:
             raise NotASnapshotError(
                 f"{directory} has checkpoints of {len(jobs)} jobs: {', '.join(jobs[:5])}; serve the directory of one job"
@@ -235,7 +237,7 @@ class Followed:
         """End the thread that looks for newer snapshots."""
         self._stopped.set()
 
-    def _found(self) -> list[SnapshotInfo]:
+    def _possible_snapshots(self) -> list[SnapshotInfo]:
         """Return the snapshots that may be complete, newest first. Only new and changed ``_metadata`` files are read."""
         self._seen = find_snapshots(self._directory, self.access.storage(), DEPTH, self._seen).snapshots
         return [info for info in self._seen if info.is_complete is not False]
@@ -243,7 +245,7 @@ class Followed:
     def _newest(self, current: ServedSnapshot | None) -> ServedSnapshot:
         """Open the newest complete snapshot; return the current one if it is the newest, or no other can be opened."""
         problem: StateProcessorError | None = None
-        for info in self._found():
+        for info in self._possible_snapshots():
             if current is not None and current.is_of(info) and self._is_stored(current):
                 return current
             try:

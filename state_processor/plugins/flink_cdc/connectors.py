@@ -95,7 +95,9 @@ def _schema_row(schema: Content) -> dict[str, Any]:
     return {"table": table_name(schema["tableId"]), "change": _text(schema["change"])}
 
 
-def _kept(name: str, column: str, type_: pa.DataType, row: Callable[[Content], dict[str, Any]], total: str | None = None) -> Part:
+def _shrinkable_list(
+    name: str, column: str, type_: pa.DataType, row: Callable[[Content], dict[str, Any]], total: str | None = None
+) -> Part:
     """Return a column with a list: elements can be left out and not changed. ``total`` is the field with their number."""
 
     def take(content: Content) -> Any:
@@ -121,8 +123,8 @@ def _columns(*offsets: Part) -> tuple[Part, ...]:
         *offsets,
         _whole_offset(),
         json_part("ending_offset", "endingOffset"),
-        _kept("finishedSnapshotSplitInfos", "finished_splits", _INFO, _info_row, "totalFinishedSplitSize"),
-        _kept("tableSchemas", "table_schemas", _SCHEMA, _schema_row),
+        _shrinkable_list("finishedSnapshotSplitInfos", "finished_splits", _INFO, _info_row, "totalFinishedSplitSize"),
+        _shrinkable_list("tableSchemas", "table_schemas", _SCHEMA, _schema_row),
         part("suspended", pa.bool_(), "isSuspended"),
     )
 

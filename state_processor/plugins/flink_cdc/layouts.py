@@ -240,7 +240,7 @@ def _assigned(table: Codec, split: Codec, offset: Codec) -> Struct:
     )
 
 
-def _left(table: Codec) -> Struct:
+def _remaining_tables(table: Codec) -> Struct:
     return Struct.of(("remainingTables", ListOf(table)), ("isTableIdCaseSensitive", BOOL))
 
 
@@ -329,7 +329,7 @@ def _mysql_assigner(version: int) -> Codec:
         split = of_version(_MYSQL_SNAPSHOTS, split_version, MYSQL_SPLITS)
         offset = OptionalOf(OFFSET if split_version >= 2 else _FIRST_OFFSET)
         state = _assigned(DOUBLE_QUOTED, split, offset)
-        state += (_STATUS + _left(DOUBLE_QUOTED)) if version >= 3 else _FINISHED
+        state += (_STATUS + _remaining_tables(DOUBLE_QUOTED)) if version >= 3 else _FINISHED
         if version >= 4:
             changes = change_codec(TEXT if split_version >= 2 else UTF, True)
             state += Struct.of(("tableSchemas", ListOf(Struct.of(("tableId", DOUBLE_QUOTED), ("change", changes)))))
@@ -469,7 +469,7 @@ def _base_assigner(version: int) -> Codec:
         offset = OptionalOf(OFFSET if split_version >= 2 else _FIRST_OFFSET)
         state = _assigned(table, split, offset) + (_STATUS if version >= 6 else _FINISHED)
         if version >= 3:
-            state += _left(table)
+            state += _remaining_tables(table)
         if version >= 4:
             state += Struct.of(("tableSchemas", _base_schemas(split_version)))
         if version >= 7:

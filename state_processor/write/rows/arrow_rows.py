@@ -33,15 +33,15 @@ class _Stream:
         if self._table is not None:
             yield from self._table.to_batches(_BATCH_ROWS)
             return
-        for batch in self._taken():
+        for batch in self._take_reader():
             yield from _plain(pa.Table.from_batches([batch])).to_batches(_BATCH_ROWS)
 
     def table(self) -> pa.Table:
         if self._table is None:
-            self._table = _plain(self._taken().read_all())
+            self._table = _plain(self._take_reader().read_all())
         return self._table
 
-    def _taken(self) -> pa.RecordBatchReader:
+    def _take_reader(self) -> pa.RecordBatchReader:
         opened, self._open = self._open, None
         if opened is None:
             raise OptionError("the rows are a stream that was read before; give the rows as a table, or open the stream again")
