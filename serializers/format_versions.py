@@ -78,8 +78,8 @@ class FormatVersions:
         first = self.since[min(self.since)]
         if version < min(self.since) and first:
             return f"A {self.writer} before {first} wrote it, or the bytes are damaged: {self.advice}."
-        which = "A later" if version > max(self.since) else "Another"
-        return f"{which} {self.writer} probably wrote it (install a newer state-processor), or the bytes are damaged."
+        release = "A later" if version > max(self.since) else "Another"
+        return f"{release} {self.writer} probably wrote it (install a newer state-processor), or the bytes are damaged."
 
 
 def release_of(flink: str) -> Release:

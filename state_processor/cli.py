@@ -172,7 +172,7 @@ _MODULES: Final = {
 """The module of each command, in this package and in the order of the help. A process imports only the module of its command."""
 
 
-def command_parser(called: str | None = None) -> Parser:
+def command_parser(command_name: str | None = None) -> Parser:
     """Return the parser of all commands, or of a known command and few others."""
     codes = "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
     parser = Parser(
@@ -182,7 +182,7 @@ def command_parser(called: str | None = None) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}", help="print the version")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in _commands(called):
+    for command in _commands(command_name):
         command.add_to(commands)
 
     text = "Print a script that completes commands, and the uids and states of a snapshot. In the profile of bash or zsh:"
@@ -195,17 +195,17 @@ def command_parser(called: str | None = None) -> Parser:
     return parser
 
 
-def _commands(called: str | None) -> Iterator[Command]:
+def _commands(command_name: str | None) -> Iterator[Command]:
     """Yield the commands of the module of a built-in command, or of packages for theirs, none for completion; otherwise all."""
-    if called == _COMPLETION:
+    if command_name == _COMPLETION:
         return
-    if called in _MODULES:
-        yield from _commands_of([_MODULES[called]])
+    if command_name in _MODULES:
+        yield from _commands_of([_MODULES[command_name]])
         return
     from state_processor.commands.command import installed_commands
 
     installed = {command.name: command for command in installed_commands({*_MODULES, _COMPLETION})}
-    if called not in installed:
+    if command_name not in installed:
         yield from _commands_of(dict.fromkeys(_MODULES.values()))
     yield from installed.values()
 

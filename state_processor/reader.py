@@ -119,9 +119,9 @@ class SavepointReader(SnapshotReader[DataFrame, DataFrame, Schema], SnapshotPlot
         *,
         only_windows: bool = False,
     ) -> DataFrame:
-        asked = _parsed(schema) if isinstance(schema, str) else schema
-        scan = self._scan(uid, state, kind, _for_arrow(asked), options, only_windows=only_windows)
-        of_spark = asked if isinstance(asked, StructType) else spark_schema(scan.schema)
+        requested_schema = _parsed(schema) if isinstance(schema, str) else schema
+        scan = self._scan(uid, state, kind, _for_arrow(requested_schema), options, only_windows=only_windows)
+        of_spark = requested_schema if isinstance(requested_schema, StructType) else spark_schema(scan.schema)
         delivered = with_types_of(with_comments(of_spark, comments_of(scan.reader.schema)), typed_schema(scan))
         projected = ProjectedReader.of(scan.reader, arrow_schema_of(delivered))
         frame = self._planned(scan, projected, delivered) if can_plan(self._spark) else self._load(scan, delivered)

@@ -79,11 +79,11 @@ class StoredSizes:
         in equal parts. Changes in changelogs are left out.
         """
         number = operator.max_parallelism
-        every = np.zeros(number)
+        total = np.zeros(number)
         by_state: dict[str | None, tuple[Sizes, Sizes | None]] = {}
         for subtask_text, key_groups, handle in keyed_parts(operator):
             if isinstance(handle, h.KeyGroupsStateHandle):
-                _add(every, handle.key_groups.start, _sizes_of_key_groups(handle, subtask_text), key_groups)
+                _add(total, handle.key_groups.start, _sizes_of_key_groups(handle, subtask_text), key_groups)
         for store, key_groups in _stores(snapshot, operator):
             for family in store.manifest.families.values():
                 for file in family.files:
@@ -92,8 +92,8 @@ class StoredSizes:
                     assert entries is not None
                     _add(sizes, profile.first, profile.sizes, key_groups)
                     _add(entries, profile.first, profile.sizes * (profile.entries / file.size), key_groups)
-        every += sum((sizes for sizes, _ in by_state.values()), np.zeros(number))
-        return {None: (every, None), **by_state}
+        total += sum((sizes for sizes, _ in by_state.values()), np.zeros(number))
+        return {None: (total, None), **by_state}
 
     def _entries_of(self, store: Store, file: TableFile) -> int:
         identity = store.identity(file)

@@ -276,8 +276,8 @@ def naming_foreign_code(context: str, *formats: Formats[Any], first: Callable[..
         raise
     except Exception as error:
         for formats_of_state in formats:
-            called = [qualified_name(first)] if first is not None and is_foreign(first) else []
-            for culprit in (*called, *formats_of_state.foreign):
+            called_functions = [qualified_name(first)] if first is not None and is_foreign(first) else []
+            for culprit in (*called_functions, *formats_of_state.foreign):
                 raise ForeignCodeError(message_of(f"{context}, {formats_of_state.what}", culprit, error)) from error
         raise
 

@@ -108,13 +108,13 @@ def refuse_undecodable(path: str) -> None:
 
 def is_within(inner: str, outer: str) -> bool:
     """Return whether a path or URL leads to a directory, or below it."""
-    place, around = Location.given(inner), Location.given(outer)
-    if place.is_local and around.is_local:
-        path, directory = os.path.realpath(place.path), os.path.realpath(around.path)
+    place, enclosing = Location.given(inner), Location.given(outer)
+    if place.is_local and enclosing.is_local:
+        path, directory = os.path.realpath(place.path), os.path.realpath(enclosing.path)
         return path == directory or path.startswith(directory.rstrip("/") + "/")
-    if (place.scheme, place.authority) != (around.scheme, around.authority):
+    if (place.scheme, place.authority) != (enclosing.scheme, enclosing.authority):
         return False
-    return f"{place.path.rstrip('/')}/".startswith(f"{around.path.rstrip('/')}/")
+    return f"{place.path.rstrip('/')}/".startswith(f"{enclosing.path.rstrip('/')}/")
 
 
 # Advice: about unreachable storage, by the URL and the words of the client's error, and about missing files.

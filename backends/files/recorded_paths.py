@@ -78,7 +78,7 @@ class Boundaries:
         base = Location.parse(base_dir)
         self.allowed = list(map(Location.given, allow_paths))
         self._whole = [base if base.is_local else base._replace(path="/"), *self.allowed]
-        self._beside = _directories_of_job(base) if base.is_local else []
+        self._job_directories = _directories_of_job(base) if base.is_local else []
         self._real: dict[str, str] = {}
 
     def permitted(self, recorded: Location) -> tuple[Location, Location] | None:
@@ -87,7 +87,7 @@ class Boundaries:
         The location has the credentials and settings of the place; both come from the user.
         """
         recorded_parts = storage_and_parts(recorded)
-        for root in (*self._whole, *self._beside):
+        for root in (*self._whole, *self._job_directories):
             prefix = storage_and_parts(root)
             within = recorded_parts[: len(prefix)] == prefix
             if within and (root in self._whole or is_below_checkpoint_directory(recorded_parts[len(prefix) :])):
@@ -100,7 +100,7 @@ class Boundaries:
             return
         directory, name = os.path.split(candidate.path)
         real = os.path.realpath(os.path.join(self._real_directory(directory), name))
-        for place in (root, *self._whole, *self._beside):
+        for place in (root, *self._whole, *self._job_directories):
             if place.is_local and _is_below(real, self._real_directory(place.path)):
                 return
         raise ForbiddenPathError(

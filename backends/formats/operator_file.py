@@ -135,10 +135,10 @@ def _locate_compressed(
         return _count_through(plain, header, handle, name, context)
     except StateProcessorError:
         chunks = snappy.chunk_positions(data, context)
-        every = np.concatenate(list(map(_offsets, handle.states))) - header.size
-        if not all(o in chunks for o in every.tolist()):
+        all_offsets = np.concatenate(list(map(_offsets, handle.states))) - header.size
+        if not all(o in chunks for o in all_offsets.tolist()):
             raise
-    starts = np.array([chunks[o] for o in every.tolist()], dtype=np.int64)
+    starts = np.array([chunks[o] for o in all_offsets.tolist()], dtype=np.int64)
     offsets = np.array([chunks[o - header.size] for o in _of_name(handle, name).tolist()], dtype=np.int64)
     return StateBytes(plain, header.size, offsets, _ends(handle, name, starts, len(plain)))
 

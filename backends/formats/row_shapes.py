@@ -304,9 +304,9 @@ def wider(first: pa.DataType, second: pa.DataType) -> pa.DataType:
     if pa.types.is_null(first):
         return second
     if pa.types.is_struct(first) and pa.types.is_struct(second):
-        theirs = {f.name: f.type for f in second}
-        fields = [pa.field(f.name, wider(f.type, theirs.pop(f.name)) if f.name in theirs else f.type) for f in first]
-        return pa.struct(fields + [pa.field(n, t) for n, t in theirs.items()])
+        second_types = {f.name: f.type for f in second}
+        fields = [pa.field(f.name, wider(f.type, second_types.pop(f.name)) if f.name in second_types else f.type) for f in first]
+        return pa.struct(fields + [pa.field(n, t) for n, t in second_types.items()])
     if pa.types.is_list(first) and pa.types.is_list(second):
         return pa.list_(wider(first.value_type, second.value_type))
     if pa.types.is_map(first) and pa.types.is_map(second):

@@ -69,8 +69,8 @@ def names_from_user(names_by_path: Mapping[str, Sequence[str]], state: StateDesc
         with_rows = [part for part in columns.values() if _without_tuples(state.serializers[part])]
         if len(with_rows) != 1:
             paths = " or ".join(f"{state.name}.{c}" for c, part in columns.items() if part in with_rows)
-            there = f"state {state.name!r} has {len(with_rows)} columns of rows"
-            raise OptionError(f"{spelled('fields')}: {there}; name {paths or 'other states'}")
+            problem = f"state {state.name!r} has {len(with_rows)} columns of rows"
+            raise OptionError(f"{spelled('fields')}: {problem}; name {paths or 'other states'}")
         names_of_parts[with_rows[0]] = names_by_path[state.name]
     return {
         part: _names_of(state.serializers[part], tuple(names), f"{spelled('fields')}: state {state.name!r}, {part}")

@@ -73,8 +73,8 @@ def wanted_channels(operator: OperatorState, direction: str | None, gate: int | 
     channels = [c for c in channel_states(operator) if direction in (None, c.kind)]
     channels_of_gate = [c for c in channels if gate in (None, c.gate)]
     if gate is not None and not channels_of_gate:
-        there = sorted({(c.kind, c.gate) for c in channels})
-        listing = ", ".join(f"{kind} {number}" for kind, number in there) or "none"
+        gates = sorted({(c.kind, c.gate) for c in channels})
+        listing = ", ".join(f"{kind} {number}" for kind, number in gates) or "none"
         raise OptionError(f"{spelled('gate', gate)}: there is no data in flight; the gates with data are: {listing}")
     return channels_of_gate
 

@@ -246,8 +246,8 @@ class KeyedStateEncoder:
             batch = _zip_access(batch, self._context)
         groups = np.ascontiguousarray(groups, dtype=np.int32)
         data, spans = self._grouped(self._encoder.encode(batch, groups), groups)
-        every = np.arange(self._max_parallelism, dtype=np.int32)
-        yield from self._address.blobs(data, spans, every)
+        key_groups = np.arange(self._max_parallelism, dtype=np.int32)
+        yield from self._address.blobs(data, spans, key_groups)
 
     def _grouped(self, encoded: Encoded, groups: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """Return the bytes of all entries by key group, and the span of each group; the bytes of one row are not copied."""
@@ -275,8 +275,8 @@ def compile_entries(
     if state.has_ttl and _is_listed(schema):
         schema = _zip_access(_no_rows(schema), "").schema
     fields = _fields(state, schema)
-    called = names or {}
-    bound = [(n, bind(serializer, schema.field(n).type, called.get(n, n))) for n, serializer in fields.items()]
+    titles = names or {}
+    bound = [(n, bind(serializer, schema.field(n).type, titles.get(n, n))) for n, serializer in fields.items()]
     last_access = state.has_ttl and schema.get_field_index(LAST_ACCESS) >= 0
     if last_access:
         _check_time(schema.field(LAST_ACCESS).type)

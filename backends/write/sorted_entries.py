@@ -311,8 +311,8 @@ def _sort_keys(data, spans, prefix, order, words, counts):  # type: ignore[no-un
                 while stop < end and words[stop] == words[begin]:
                     stop += 1
                 if stop - begin > 1:
-                    first, again = _sort_ends(spans, order, words, other_words, other_order, begin, stop, depth, counts)
-                    repeated = max(repeated, again)
+                    first, repeated_line = _sort_ends(spans, order, words, other_words, other_order, begin, stop, depth, counts)
+                    repeated = max(repeated, repeated_line)
                     if stop - first > 1:
                         next_parts[next_count, 0] = first
                         next_parts[next_count, 1] = stop

@@ -316,9 +316,9 @@ class Staging:
             raise WriteError(f"{self.directory}: another write was complete before, and has taken away the files of this one")
         for name, size in sizes.items():
             if sizes_by_name.get(name) != size:
-                there = f"has {sizes_by_name[name]} bytes there" if name in sizes_by_name else "is not there"
+                stored_text = f"has {sizes_by_name[name]} bytes there" if name in sizes_by_name else "is not there"
                 raise WriteError(
-                    f"{self.directory}: {name} was written with {size} bytes and {there}; "
+                    f"{self.directory}: {name} was written with {size} bytes and {stored_text}; "
                     "the driver and all workers have to see the same directory"
                 )
 
@@ -333,8 +333,8 @@ class Staging:
             return True  # it has become complete since the directory was listed
         if is_gone(owner) or (owner == this_process() and token not in _committing):
             return False
-        theirs, mine = map(self.storage.modified, claims)
-        return theirs is None or mine is None or mine - theirs < _DEAD_CLAIM
+        rival_time, claim_time = map(self.storage.modified, claims)
+        return rival_time is None or claim_time is None or claim_time - rival_time < _DEAD_CLAIM
 
     def _put_mark(self, owner: bytes) -> None:
         """Put the mark. A local mark is never without its content: nobody could tell whether its process runs."""

@@ -191,10 +191,10 @@ class PojoCodec(Codec, Generic[Part_co]):
         else:
             raise source.corrupt(f"expected flags of a POJO ({self.class_name}), found {flags}", start)
         if not isinstance(subclass, PojoCodec):
-            how = f"describes it as {subclass}" if subclass else "does not describe it"
+            problem = f"describes it as {subclass}" if subclass else "does not describe it"
             error = UndescribedClassError(
                 f"{source.source}, offset {start}: a value of class {name}, a subclass of {self.class_name}, can't be decoded: "
-                f"the serializer snapshot {how}. Flink adds subclasses to a snapshot only when they are registered, or were "
+                f"the serializer snapshot {problem}. Flink adds subclasses to a snapshot only when they are registered, or were "
                 f"met before it was taken. Describe the class with {registering('register_pojo_class()')}, or register it in the "
                 f"job and take another savepoint, or {reading_as_bytes()}"
             )
@@ -455,14 +455,14 @@ def _subclass_of(
     """Return the serializer of a subclass, from the fields of the class and the fields that the subclass adds."""
     if class_name == parent:
         raise OptionError(f"{class_name} is described as a subclass of itself: leave it out of the subclasses")
-    both = [f.name for f in inherited if f.name in added]
-    if both:
+    repeated = [f.name for f in inherited if f.name in added]
+    if repeated:
         raise OptionError(
-            f"{class_name} is described with the field {both[0]!r}, but it inherits this field from {parent}: name only the "
+            f"{class_name} is described with the field {repeated[0]!r}, but it inherits this field from {parent}: name only the "
             f"fields that {parent} lacks (it has {', '.join(f.name for f in inherited)})"
         )
-    every = [*inherited, *(PojoField(name, serializer, class_name) for name, serializer in added.items())]
-    return PojoSerializer(class_name, sorted(every, key=lambda f: f.name))
+    fields = [*inherited, *(PojoField(name, serializer, class_name) for name, serializer in added.items())]
+    return PojoSerializer(class_name, sorted(fields, key=lambda f: f.name))
 
 
 def _snapshots_of(serializers: Mapping[str, TypeSerializer | None]) -> list[SubclassSnapshot]:

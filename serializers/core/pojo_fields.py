@@ -354,11 +354,11 @@ class FieldLimit:
 
     def broken(self, array: pa.Array) -> npt.NDArray[np.bool_]:
         """Return a mask of the structs of other classes that have a value in the field."""
-        there = pc.is_valid(pc.struct_field(array, [array.type.get_field_index(self.column)]))
+        has_value = pc.is_valid(pc.struct_field(array, [array.type.get_field_index(self.column)]))
         if array.type.get_field_index(CLASS_FIELD) >= 0:
             of_class = pc.struct_field(array, [array.type.get_field_index(CLASS_FIELD)])
-            there = pc.and_not(there, pc.is_in(of_class, value_set=pa.array(self.classes, pa.string())))
-        return np.asarray(there.to_numpy(zero_copy_only=False), dtype=np.bool_)
+            has_value = pc.and_not(has_value, pc.is_in(of_class, value_set=pa.array(self.classes, pa.string())))
+        return np.asarray(has_value.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def _column_names(field: str, class_name: str) -> Iterator[str]:

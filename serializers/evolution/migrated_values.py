@@ -265,8 +265,8 @@ def type_of_class(class_name: str) -> TypeSerializer | None:
 
 def holds_others(class_name: str) -> bool:
     """Check if a class has type arguments. With elements of such a class, Flink leaves the whole collection to Kryo."""
-    every = (layouts.COLLECTIONS, layouts.MAPS, {layouts.OPTIONAL})
-    return class_name.startswith("java.util.Collections$") or any(class_name in classes for classes in every)
+    containers = (layouts.COLLECTIONS, layouts.MAPS, {layouts.OPTIONAL})
+    return class_name.startswith("java.util.Collections$") or any(class_name in classes for classes in containers)
 
 
 @dataclass
@@ -283,8 +283,8 @@ class ElementClasses:
 
     def add(self, observed: ElementClasses) -> None:
         """Add observations from elsewhere."""
-        for mine, observed_classes in zip(self.classes, observed.classes, strict=True):
-            mine |= observed_classes
+        for own_classes, observed_classes in zip(self.classes, observed.classes, strict=True):
+            own_classes |= observed_classes
 
     def see(self, node: Node | None) -> None:
         """Add the classes in a collection."""

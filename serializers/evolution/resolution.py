@@ -102,11 +102,11 @@ def _resolve_pojo(written: PojoSerializer, target: PojoSerializer) -> Codec:
 
 def _evolved(written: PojoSerializer, target: PojoSerializer) -> EvolvedPojoCodec:
     """Return the reading codec of one class without its subclasses."""
-    there = {f.name: f for f in written.fields if f.declaring_class is not None}
+    written_fields = {f.name: f for f in written.fields if f.declaring_class is not None}
     fields = []
     common: dict[str, PojoField[Codec]] = {}
     for field in target.fields:
-        old = there.get(field.name)
+        old = written_fields.get(field.name)
         new = PojoField(field.name, _default_of(field, target) if old is None else _resolve(old.serializer, field.serializer))
         fields.append(new)
         if old is not None:

@@ -139,7 +139,7 @@ def _interpreted(type_: Any, argument: Any) -> Any:
     if isinstance(argument, list):  # of functions, which compiled kernels call by addresses
         return argument
     if isinstance(argument, np.ndarray):
-        if argument.dtype != _dtype(type_.of.name) or argument.ndim != type_.dimensions or not argument.flags.c_contiguous:
+        if argument.dtype != _dtype(type_.number.name) or argument.ndim != type_.dimensions or not argument.flags.c_contiguous:
             raise TypeError(f"a kernel expects {type_}, found an array of {argument.dtype}, {argument.ndim} dimensions")
         if not type_.only_read and not argument.flags.writeable:
             raise TypeError(f"a kernel writes {type_}, found an array that can't be written")

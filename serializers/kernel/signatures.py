@@ -26,7 +26,7 @@ class Number:
 class Array:
     """A type of contiguous arrays; arrays that are only read may be writable."""
 
-    of: Number
+    number: Number
     dimensions: int
     only_read: bool
     in_part: bool = False
@@ -36,7 +36,7 @@ class Array:
         """Return Numba's type."""
         from numba.core import types
 
-        return types.Array(self.of.numba_type(), self.dimensions, "C", readonly=self.only_read)
+        return types.Array(self.number.numba_type(), self.dimensions, "C", readonly=self.only_read)
 
 
 ArgumentType = Number | Array
@@ -48,21 +48,21 @@ uint8: Final = Number("uint8")
 uint64: Final = Number("uint64")
 
 
-def read(of: Number, dimensions: int = 1) -> Array:
+def read(number: Number, dimensions: int = 1) -> Array:
     """Return the type of an array that a kernel only reads."""
-    return Array(of, dimensions, only_read=True)
+    return Array(number, dimensions, only_read=True)
 
 
-def partly_read(of: Number) -> Array:
+def partly_read(number: Number) -> Array:
     """Return the type of an array of which a kernel reads few numbers."""
-    return Array(of, 1, only_read=True, in_part=True)
+    return Array(number, 1, only_read=True, in_part=True)
 
 
-def written(of: Number, dimensions: int = 1) -> Array:
+def written(number: Number, dimensions: int = 1) -> Array:
     """Return the type of an array that a kernel writes."""
-    return Array(of, dimensions, only_read=False)
+    return Array(number, dimensions, only_read=False)
 
 
-def updated(of: Number) -> Array:
+def updated(number: Number) -> Array:
     """Return the type of an array of which a kernel reads some numbers, and writes others."""
-    return Array(of, 1, only_read=False, in_part=True)
+    return Array(number, 1, only_read=False, in_part=True)

@@ -279,14 +279,14 @@ class PendingEntries:
     def _pieces(self, value: memoryview | bytes, parts: StoredParts) -> Iterator[bytes]:
         numbers = [0] * len(self._parts)
         position = 0
-        for which, start, end, pending in self._pending:
-            path, serializer = self._parts[which]
+        for part_number, start, end, pending in self._pending:
+            path, serializer = self._parts[part_number]
             yield bytes(value[position:start])
             try:
-                yield parts.bytes_for(which, numbers[which], pending, serializer)
+                yield parts.bytes_for(part_number, numbers[part_number], pending, serializer)
             except InvalidRowError as problem:
                 raise InvalidRowError(f"{path}: {problem}") from None
-            numbers[which] += 1
+            numbers[part_number] += 1
             position = end
         yield bytes(value[position:])
 

@@ -365,9 +365,9 @@ class KryoSerializerSnapshot(TypeSerializerSnapshot):
 
 def _merge(title: str, old: tuple[OptionalEntry, ...], new: tuple[OptionalEntry, ...]) -> SchemaCompatibility:
     """Merge entries like Flink's ``LinkedOptionalMap.mergeRightIntoLeft``: old entries keep their positions, new ones follow."""
-    there = {e.name: e for e in new}
+    new_entries = {e.name: e for e in new}
     for entry in old:
-        merged = there.get(entry.name, entry)
+        merged = new_entries.get(entry.name, entry)
         if merged.key is None or merged.value is None:
             return SchemaCompatibility.incompatible(
                 f"the {title} of {entry.name} can no longer be loaded, and the job lacks another"

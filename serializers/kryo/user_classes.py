@@ -182,8 +182,8 @@ class _Messages:
         with foreign_errors(context):
             message = self.message_class().FromString(data)
             content: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
-            again = json_format.ParseDict(content, self.message_class()())
-        if again.SerializeToString(deterministic=True) != message.SerializeToString(deterministic=True):
+            parsed = json_format.ParseDict(content, self.message_class()())
+        if parsed.SerializeToString(deterministic=True) != message.SerializeToString(deterministic=True):
             raise UnsupportedFormatError(
                 f"{context}: it has fields that the registered message does not have; register the version of the job"
             )

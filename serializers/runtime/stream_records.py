@@ -295,8 +295,8 @@ class StreamElementSerializer(NestedSerializer):
             builder.skip(kind.after)
             if kind.has_record:
                 self.record.emit_decode(builder, column.named("record"))
-            absent = {"timestamp": kind.has_timestamp, "record": kind.has_record}
-            builder.fill_nulls(*(column.named(name) for name, there in absent.items() if not there))
+            presence = {"timestamp": kind.has_timestamp, "record": kind.has_record}
+            builder.fill_nulls(*(column.named(name) for name, is_present in presence.items() if not is_present))
 
         emit_choice(builder, column, [partial(element, STREAM_ELEMENTS[tag]) for tag in sorted(STREAM_ELEMENTS)])
 

@@ -130,9 +130,9 @@ def show_changes(spark: SparkSession, reader: SavepointReader) -> None:
         print(summary)
         written = SavepointReader.read(spark, path)
         before, after = (r.read_keyed_state("orders").select("key", "profile.tier", "total") for r in (reader, written))
-        both = before.withColumnRenamed("total", "before").join(after.select("key", after.total.alias("after")), "key")
+        joined = before.withColumnRenamed("total", "before").join(after.select("key", after.total.alias("after")), "key")
         heading('SavepointReader.read(spark, new).read_keyed_state("orders")', "the changed totals, and the others as they were")
-        show(both.orderBy("key").limit(8))
+        show(joined.orderBy("key").limit(8))
 
 
 def heading(call: str, text: str) -> None:

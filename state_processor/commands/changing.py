@@ -61,8 +61,8 @@ def _update(plan: SavepointBuild, options: argparse.Namespace) -> None:
     declared = {name: value for name, value in flag_values(options).items() if name in _TYPES}
     types: dict[str, pa.DataType] = {}
     for flatten in (False, True):
-        how: dict[str, Any] = {"flatten": flatten, "metadata": True, "nanos": "string", **flag_values(options)}
-        schema = arrow.read_state(options.path, options.uid, options.state, **how).schema
+        read_options: dict[str, Any] = {"flatten": flatten, "metadata": True, "nanos": "string", **flag_values(options)}
+        schema = arrow.read_state(options.path, options.uid, options.state, **read_options).schema
         types = {**{field.name: field.type for field in schema}, **types}
     types[options.state] = types.get("value", types["key"])
     try:

@@ -258,19 +258,19 @@ class KeyFilteringStateReader(SavepointStateReader):
     def _has_plain_key(self) -> bool:
         from state_processor.read.scans import takes_keys
 
-        schema, asked = self._reader.schema, arrow_schema_of(self._schema)
+        schema, requested = self._reader.schema, arrow_schema_of(self._schema)
         return (
             takes_keys(self._reader)
             and KEY in schema.names
-            and KEY in asked.names
+            and KEY in requested.names
             and schema.field(KEY).type in _PUSHABLE
-            and asked.field(KEY).type == schema.field(KEY).type
+            and requested.field(KEY).type == schema.field(KEY).type
         )
 
     def _narrow(self, allowed: tuple[Any, ...]) -> None:
         keys = self._options.read.keys
-        both = allowed if keys is None else tuple(k for k in keys if k in allowed)
-        self._options = replace(self._options, read=replace(self._options.read, keys=tuple(dict.fromkeys(both))))
+        common_keys = allowed if keys is None else tuple(k for k in keys if k in allowed)
+        self._options = replace(self._options, read=replace(self._options.read, keys=tuple(dict.fromkeys(common_keys))))
         self.__dict__.pop("_opened", None)
 
 

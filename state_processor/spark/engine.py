@@ -189,8 +189,8 @@ class SparkEngine:
 
     def copy_files(self, parts: Sequence[SourcePart], task: Callable[[Any], Any]) -> list[Any]:
         """Return the result for each part; a few are copied in the driver."""
-        few = sum(part.size for part in parts) <= COPIED_BYTES
-        return (LocalEngine() if few else self).run_parts(parts, task)
+        in_driver = sum(part.size for part in parts) <= COPIED_BYTES
+        return (LocalEngine() if in_driver else self).run_parts(parts, task)
 
     def write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
         """Run a job for each pass, or none for small changes."""

@@ -62,13 +62,13 @@ def state_schema(request: pytest.FixtureRequest) -> Callable[..., None]:
     A change that Flink would refuse to restore fails the test with the reason; other changes are warnings.
     """
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", request.node.name)
-    beside = request.path.parent / "state_schema" / f"{name}.json"
+    stored_schema = request.path.parent / "state_schema" / f"{name}.json"
 
     def check(path: str | PathLike[str], *, file: str | PathLike[str] | None = None, **options: Any) -> None:
         __tracebackhide__ = True
         from state_processor.applications.testing import check_schema, write_schema
 
-        golden = beside if file is None else Path(file)
+        golden = stored_schema if file is None else Path(file)
         if request.config.getoption(_FLAG):
             write_schema(path, golden, options)
             return

@@ -32,22 +32,22 @@ class Beginnings:
     """
 
     def __init__(self, beginnings: Iterable[bytes]) -> None:
-        self._all: list[bytes] = []
+        self._beginnings: list[bytes] = []
         for beginning in sorted(beginnings):
-            if not self._all or not beginning.startswith(self._all[-1]):
-                self._all.append(beginning)
+            if not self._beginnings or not beginning.startswith(self._beginnings[-1]):
+                self._beginnings.append(beginning)
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self._beginnings)
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._all)
+        return iter(self._beginnings)
 
     def covering(self, key: bytes) -> bytes | None:
         """Return the beginning that a key begins with; ``None`` without such a beginning."""
         # The beginnings of a key and the key enclose only keys with the same beginning
-        place = bisect_right(self._all, key) - 1
-        return self._all[place] if place >= 0 and key.startswith(self._all[place]) else None
+        place = bisect_right(self._beginnings, key) - 1
+        return self._beginnings[place] if place >= 0 and key.startswith(self._beginnings[place]) else None
 
     def behind(self, key: bytes) -> bytes:
         """Return a key, or the least key behind it that does not begin with any of the beginnings."""
@@ -57,10 +57,10 @@ class Beginnings:
 
     def between(self, first: bytes, last: bytes) -> list[bytes]:
         """Return the beginnings of keys that can be from ``first`` to ``last``, both included."""
-        place = bisect_left(self._all, first)
-        if place and first.startswith(self._all[place - 1]):
+        place = bisect_left(self._beginnings, first)
+        if place and first.startswith(self._beginnings[place - 1]):
             place -= 1
-        return self._all[place : bisect_right(self._all, last)]
+        return self._beginnings[place : bisect_right(self._beginnings, last)]
 
 
 BEGIN, END = 0, 1
@@ -183,8 +183,8 @@ class KeySet:
         _unite(self.data, self.bounds, keys.data, keys.bounds, sides, rows)
         sides, rows = sides[rows >= 0], rows[rows >= 0]
         start = len(self.data)
-        both = np.concatenate((self.bounds, keys.bounds + start))
-        return KeySet(np.concatenate((self.data, keys.data)), np.ascontiguousarray(both[rows + sides * len(self)]))
+        bounds = np.concatenate((self.bounds, keys.bounds + start))
+        return KeySet(np.concatenate((self.data, keys.data)), np.ascontiguousarray(bounds[rows + sides * len(self)]))
 
     def files(self, files: Iterable[TableFile]) -> list[TableFile]:
         """Return the tables that may have one of the keys."""

@@ -275,10 +275,10 @@ def write_manifest(manifest: Manifest) -> bytes:
     """Return a manifest as the bytes of its file."""
     edits: list[bytes] = []
     for number, family in sorted(manifest.families.items()):
-        which = _field(_FAMILY, number) if number else b""
-        added = which + varint(_ADD_FAMILY) + _text(family.name.encode()) if number else b""
+        family_field = _field(_FAMILY, number) if number else b""
+        added = family_field + varint(_ADD_FAMILY) + _text(family.name.encode()) if number else b""
         edits.append(added + varint(_COMPARATOR) + _text(family.comparator))
-        edits.append(which + _field(_LOG_NUMBER, family.log_number) + b"".join(map(_file_bytes, family.files)))
+        edits.append(family_field + _field(_LOG_NUMBER, family.log_number) + b"".join(map(_file_bytes, family.files)))
     counters = (
         (_PREVIOUS_LOG, 0),
         (_NEXT_FILE, manifest.next_file),

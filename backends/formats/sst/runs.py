@@ -119,8 +119,8 @@ class TableScan:
             for begin, end in zip(begins[starts].tolist(), ends[lasts].tolist(), strict=True)
         ]
         places = np.cumsum([0, *map(len, parts[:-1])])
-        which = np.searchsorted(starts, np.arange(len(begins)), side="right") - 1
-        return (parts[0] if len(parts) == 1 else np.concatenate(parts)), begins - begins[starts][which] + places[which]
+        numbers = np.searchsorted(starts, np.arange(len(begins)), side="right") - 1
+        return (parts[0] if len(parts) == 1 else np.concatenate(parts)), begins - begins[starts][numbers] + places[numbers]
 
 
 @dataclass(frozen=True, slots=True)

@@ -467,7 +467,7 @@ def _reader_of(type_: ArgumentType) -> Callable[[Any, list[Any]], int]:
     """Return a function that makes a word of an argument, and keeps what has to live as long as the call."""
     if not isinstance(type_, Array):
         return _truth if type_.name == "boolean" else _number_of(np.dtype(type_.name))
-    dtype, dimensions = np.dtype(type_.of.name), type_.dimensions
+    dtype, dimensions = np.dtype(type_.number.name), type_.dimensions
     flags = _CONTIGUOUS_AND_ALIGNED | (0 if type_.only_read else _WRITABLE)
 
     def read(argument: Any, interfaces: list[Any]) -> int:

@@ -263,8 +263,8 @@ def _name_numbers(block: Any, globals_: dict[str, Any]) -> None:
     for assignment in _assignments(block):
         value, number = assignment.value, None
         if isinstance(value, ir.Expr) and value.op == "getattr":
-            of = globals_.get(value.value.name)
-            number = of[value.attr] if isinstance(of, type) and issubclass(of, IntEnum) else None
+            constants = globals_.get(value.value.name)
+            number = constants[value.attr] if isinstance(constants, type) and issubclass(constants, IntEnum) else None
         elif isinstance(value, ir.Global | ir.Const):
             number = value.value
         if type(number) is int or isinstance(number, IntEnum):

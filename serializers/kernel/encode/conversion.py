@@ -67,7 +67,7 @@ def match_fields(
         may_have = f"; ({', '.join(optional)}) are optional" if groups else ""
         raise _mismatch(names, required, context, f"fields go by name: each has to be there, and no other{may_have}")
     for name in filter(groups.__contains__, names):
-        lacking = {group: [n for n, of in groups.items() if group in of and n not in at] for group in groups[name]}
+        lacking = {group: [n for n, holders in groups.items() if group in holders and n not in at] for group in groups[name]}
         if all(lacking.values()):
             other_groups = " and ".join(f"{group} has {', '.join(missing)} as well" for group, missing in lacking.items())
             raise InvalidRowError(f"{context} has the field {name}; {other_groups}: add the rest, or drop {name}")

@@ -119,7 +119,7 @@ class CheckpointSeries:
     _snapshots: list[SnapshotInfo] = field(default_factory=list)
     _checkpoints: dict[tuple[str, datetime | None], Checkpoint] = field(default_factory=dict)
     _files: dict[str, frozenset[str]] = field(default_factory=dict)
-    _said: set[tuple[str, str]] = field(default_factory=set)
+    _reported_doubts: set[tuple[str, str]] = field(default_factory=set)
 
     def whole(self) -> list[Checkpoint]:
         """Return the whole checkpoints in their order. A checkpoint is whole if all of its files are there."""
@@ -161,8 +161,8 @@ class CheckpointSeries:
     def _warn(self, doubts: Iterable[Doubt[Checkpoint]]) -> None:
         """Warn once of each checkpoint that may be newer than the newest one, or that seems so by its id."""
         for doubt in doubts:
-            if (doubt.newest.path, doubt.rival.path) not in self._said:
-                self._said.add((doubt.newest.path, doubt.rival.path))
+            if (doubt.newest.path, doubt.rival.path) not in self._reported_doubts:
+                self._reported_doubts.add((doubt.newest.path, doubt.rival.path))
                 _LOG.warning("%s", doubt.text(str))
 
     def _checkpoint(self, info: SnapshotInfo) -> Checkpoint | None:

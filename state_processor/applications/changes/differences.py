@@ -245,8 +245,8 @@ def state_differences(
     uid_hashes = [uid_hash for uid_hash in operators if uid_hash not in renamed.values()]
     if operator is not None:
         planned = old.query_plan.find(operator.uid, operators) if old.query_plan is not None and operator.uid else None
-        asked = planned or operator.uid_hash
-        uid_hashes = [next((later for later, earlier in renamed.items() if earlier == asked), asked)]
+        asked_hash = planned or operator.uid_hash
+        uid_hashes = [next((later for later, earlier in renamed.items() if earlier == asked_hash), asked_hash)]
     if operator is not None and uid_hashes[0] not in operators:
         names = sorted({o.label for o in operators.values()})
         raise NotFoundError.naming_nearest("operator", str(operator), names)

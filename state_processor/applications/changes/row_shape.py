@@ -109,46 +109,46 @@ def _digest(text: str) -> str:
     return f"sha256:{sha256(text.encode()).hexdigest()[:16]}"
 
 
-def _described(value: Any, around: tuple[int, ...] = ()) -> str:
+def _described(value: Any, enclosing_ids: tuple[int, ...] = ()) -> str:
     """Return text that is equal in another process if the value means the same."""
     if value is None or isinstance(value, (bool, int, float, str, bytes, Enum)):
         return repr(value)
     if isinstance(value, CodeType):
         parts: tuple[Any, ...] = (value.co_code, value.co_names, value.co_consts)
-        return f"code{_described(parts, around)}"
-    if id(value) in around:
+        return f"code{_described(parts, enclosing_ids)}"
+    if id(value) in enclosing_ids:
         return "itself"
-    around = (*around, id(value))
+    enclosing_ids = (*enclosing_ids, id(value))
     if isinstance(value, Mapping):
-        items = (f"{_described(k, around)}:{_described(v, around)}" for k, v in value.items())
+        items = (f"{_described(k, enclosing_ids)}:{_described(v, enclosing_ids)}" for k, v in value.items())
         return f"{{{','.join(sorted(items))}}}"
     if isinstance(value, (set, frozenset)):
-        return f"{{{','.join(sorted(_described(v, around) for v in value))}}}"
+        return f"{{{','.join(sorted(_described(v, enclosing_ids) for v in value))}}}"
     if isinstance(value, (list, tuple)):
-        return f"[{','.join(_described(v, around) for v in value)}]"
+        return f"[{','.join(_described(v, enclosing_ids) for v in value)}]"
     if isinstance(value, type) or hasattr(value, "__code__"):
-        return _of_code(value, around)
-    return _of_object(value, around)
+        return _of_code(value, enclosing_ids)
+    return _of_object(value, enclosing_ids)
 
 
-def _of_code(value: Any, around: tuple[int, ...]) -> str:
+def _of_code(value: Any, enclosing_ids: tuple[int, ...]) -> str:
     """Describe a class or a function. The version of this library tells its own code."""
     name = f"{value.__module__}.{value.__qualname__}"
     if value.__module__.partition(".")[0] in (state_processor.__name__, "builtins", "typing", "abc"):
         return name
     if hasattr(value, "__code__"):
-        return f"{name}{_described(value.__code__, around)}"
+        return f"{name}{_described(value.__code__, enclosing_ids)}"
     members = {n: m for n, v in vars(value).items() if hasattr(m := getattr(v, "__func__", v), "__code__")}
     bases = [base for base in value.__bases__ if base is not object]
-    return f"{name}{_described((bases, members), around)}"
+    return f"{name}{_described((bases, members), enclosing_ids)}"
 
 
-def _of_object(value: Any, around: tuple[int, ...]) -> str:
-    kind = _described(type(value), around)
+def _of_object(value: Any, enclosing_ids: tuple[int, ...]) -> str:
+    kind = _described(type(value), enclosing_ids)
     if isinstance(value, TypeSerializer):
         try:
             return f"{kind}{value.snapshot().to_bytes().hex()}"
         except Exception:  # its class belongs to users: what it has is compared instead
             pass
     names = [f.name for f in fields(value)] if is_dataclass(value) else list(getattr(value, "__dict__", {}))
-    return f"{kind}{_described({name: getattr(value, name) for name in names}, around)}"
+    return f"{kind}{_described({name: getattr(value, name) for name in names}, enclosing_ids)}"

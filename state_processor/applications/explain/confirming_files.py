@@ -174,8 +174,12 @@ def _of_whole_files(sighting: Sighting, scene: Scene, evidence: Sequence[str]) -
         operator, state = of_job[0]
     names = " or ".join(f"state {s.name!r} of operator {o.label}" for o, s in of_job)
     facts = [*evidence, f"a serializer that the snapshot does not describe wrote {names}" if names else "all values can be read"]
-    told = replace(sighting, rule=replace(sighting.rule, kind=Kind.SERIALIZER, says=_OF_BYTES, advice=_READ_THE_SAME))
-    cause = of_sighting(told, scene, Certainty.LIKELY, operator=operator, state=state, evidence=facts, repairs=False)
+    serializer_sighting = replace(
+        sighting, rule=replace(sighting.rule, kind=Kind.SERIALIZER, says=_OF_BYTES, advice=_READ_THE_SAME)
+    )
+    cause = of_sighting(
+        serializer_sighting, scene, Certainty.LIKELY, operator=operator, state=state, evidence=facts, repairs=False
+    )
     return [cause, damaged]
 
 

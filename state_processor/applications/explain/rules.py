@@ -212,8 +212,8 @@ def _of_job(trace: Trace) -> Sighting | None:
         return None
     facts = {"name": _simple_name(root), "method": root.thrower}
     tasks = frozenset(_VERTEX.findall(trace.entry))
-    of = _OF_CHECKPOINT if wrapped else _OF_JOB
-    return Sighting(of, trace, str(root.original), facts, tasks=tasks, task=_task(trace))
+    rule = _OF_CHECKPOINT if wrapped else _OF_JOB
+    return Sighting(rule, trace, str(root.original), facts, tasks=tasks, task=_task(trace))
 
 
 def _of_initializer(trace: Trace) -> Sighting | None:
@@ -246,10 +246,10 @@ def _of_serializer(trace: Trace) -> Sighting | None:
         return None
     facts = {"method": root.thrower, "name": name}
     caller = trace.caller_of(root)
-    of = next((of for pattern, of in _VALUES_BY_CALLER if pattern.match(caller)), None)
-    if of is _OF_CONNECTOR and root.thrower.endswith(".serialize"):
-        of = _OF_WRITES
-    return None if of is None else _sighting(of, trace, root, facts)
+    rule = next((rule for pattern, rule in _VALUES_BY_CALLER if pattern.match(caller)), None)
+    if rule is _OF_CONNECTOR and root.thrower.endswith(".serialize"):
+        rule = _OF_WRITES
+    return None if rule is None else _sighting(rule, trace, root, facts)
 
 
 def _of_long_value(trace: Trace, root: Throwable) -> Sighting | None:

@@ -120,8 +120,8 @@ class Trace:
 
         Java leaves out the methods that an exception has in common with the exception around it.
         """
-        around = self.throwables[: self.throwables.index(throwable) + 1]
-        return next((frame for outer in reversed(around) for frame in outer.frames if _LIBRARY.match(frame)), "")
+        outer_throwables = self.throwables[: self.throwables.index(throwable) + 1]
+        return next((frame for outer in reversed(outer_throwables) for frame in outer.frames if _LIBRARY.match(frame)), "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -281,8 +281,8 @@ class Measurement:
                     return self._of_newest(job, ordered[place:], snapshot) | self._unreadable(job, info, problems)
             if not self._is_gone(job):
                 break
-            again = find_snapshots(job.directory, self.access.storage(), 1).snapshots
-            job = next(iter(jobs_of(again)), job)
+            snapshots = find_snapshots(job.directory, self.access.storage(), 1).snapshots
+            job = next(iter(jobs_of(snapshots)), job)
         damaged = self._unreadable(job, None, problems)
         return {"error": damaged.get("error") or f"{job.directory} does not have a complete snapshot"} | {
             "incomplete": len(job.snapshots)

@@ -250,16 +250,18 @@ def distinct_values(
     """
     distinct_states = []
     for arguments in distinct_views(calls):
-        of = [call for call in calls if call.has_view and call.arguments == arguments]
+        view_calls = [call for call in calls if call.has_view and call.arguments == arguments]
         type_ = columns.get(arguments[0]) if len(arguments) == 1 else None
         if not isinstance(type_, _SINGLE):
             listed = "several columns" if type_ is None else type_
             raise OptionError(
-                f"{of[0]}: distinct values of {listed} are not computed from rows; expected one column of single values"
+                f"{view_calls[0]}: distinct values of {listed} are not computed from rows; expected one column of single values"
             )
-        if len(of) > _BITS_OF_CALLS:
-            raise OptionError(f"{of[0]}: expected at most {_BITS_OF_CALLS} calls with the same distinct values, found {len(of)}")
-        distinct_states.append(DistinctValues(arguments[0], type_, tuple(call.filter for call in of), counts_rows))
+        if len(view_calls) > _BITS_OF_CALLS:
+            raise OptionError(
+                f"{view_calls[0]}: expected at most {_BITS_OF_CALLS} calls with the same distinct values, found {len(view_calls)}"
+            )
+        distinct_states.append(DistinctValues(arguments[0], type_, tuple(call.filter for call in view_calls), counts_rows))
     return tuple(distinct_states)
 
 

@@ -76,8 +76,8 @@ class QueryChanges:
     def ttl_changes(self, node: PlanNode) -> dict[str, bool]:
         """Return whether states get time-to-live or lose it: by the side of a join, and by an empty name for other operators."""
         before, after = node.has_ttl, self.partner(node).has_ttl
-        both = before.keys() & after.keys()
-        return {name: after[i] for i, name in node.operator.ttl_states.items() if i in both and before[i] != after[i]}
+        common = before.keys() & after.keys()
+        return {name: after[i] for i, name in node.operator.ttl_states.items() if i in common and before[i] != after[i]}
 
     def _pairs(self) -> dict[int, PlanNode]:
         pairs: dict[int, PlanNode] = {}

@@ -85,8 +85,8 @@ def _without_ttl(serializer: TypeSerializer) -> TypeSerializer:
 def _changed_batch(state: MigratedState, rows: pa.RecordBatch) -> pa.RecordBatch:
     columns: dict[str, pa.Array] = {name: rows.column(name) for name in (KEY, *NAMESPACES) if name in rows.schema.names}
     if state.change.successor is not None:
-        for name, of in state.change.successor.columns.items():
-            columns[name] = rows.column(of) if isinstance(of, str) else pa.repeat(of, len(rows))
+        for name, origin in state.change.successor.columns.items():
+            columns[name] = rows.column(origin) if isinstance(origin, str) else pa.repeat(origin, len(rows))
     else:
         for name in (name for name in _PARTS if name in rows.schema.names):
             part, column = _PARTS[name], rows.column(name)
@@ -190,7 +190,7 @@ def _merged(rows: pa.Table) -> pa.Table:
         counted[LAST_ACCESS] = rows.column(LAST_ACCESS)
         totals[LAST_ACCESS] = "max"
     groups = pa.table(counted).group_by("number").aggregate(list(totals.items())).sort_by("number")
-    combined = {name: groups.column(f"{name}_{how}").combine_chunks() for name, how in totals.items()}
+    combined = {name: groups.column(f"{name}_{function}").combine_chunks() for name, function in totals.items()}
     combined["copies"] = combined["copies"].cast(pa.int32())
     value = combined["copies"]
     if "associations" in combined:

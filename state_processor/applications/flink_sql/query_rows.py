@@ -288,8 +288,8 @@ def _shaped(rows: pa.Table, shape: Shape) -> pa.Array:
 def _grouped(numbers: Numbers, values: pa.ChunkedArray, function: str, **options: Any) -> pa.ChunkedArray:
     """Return an aggregate of Arrow for each group, in the order of the numbers."""
     table = pa.table({"number": numbers, "value": values})
-    how = pc.ScalarAggregateOptions(**options) if options else None
-    return table.group_by("number").aggregate([("value", function, how)]).sort_by("number").column(f"value_{function}")
+    settings = pc.ScalarAggregateOptions(**options) if options else None
+    return table.group_by("number").aggregate([("value", function, settings)]).sort_by("number").column(f"value_{function}")
 
 
 def _is_counted(rows: pa.Table, aggregate: Aggregate) -> npt.NDArray[np.bool_]:

@@ -86,7 +86,7 @@ class FlinkSqlWriter(QueryWriter):
         self, history: History, table: GivenRows | None, left: GivenRows | None, right: GivenRows | None
     ) -> tuple[NewState, ...]:
         """Return the states of an operator, and their entries, for rows that have come to its inputs."""
-        again = uses_rows_again(history)
+        reads_twice = uses_rows_again(history)
         if isinstance(history, JoinedRows):
             assert left is not None
             assert right is not None
@@ -94,10 +94,10 @@ class FlinkSqlWriter(QueryWriter):
                 left_rows = QueryRows.of(self._engine.rows(left), history.left.rows)
             with naming("right rows"):
                 right_rows = QueryRows.of(self._engine.rows(right), history.right.rows)
-            return joined(history, left_rows.once(), right_rows.once()) if again else joined(history, left_rows, right_rows)
+            return joined(history, left_rows.once(), right_rows.once()) if reads_twice else joined(history, left_rows, right_rows)
         assert table is not None
         rows = QueryRows.of(self._engine.rows(table), history.rows, history.time if isinstance(history, KeptRow) else None)
-        return new_states(history, rows.once() if again else rows)
+        return new_states(history, rows.once() if reads_twice else rows)
 
     def _operator(self, plan: CompiledPlan, name: str) -> PlanOperator:
         """Return an operator with the uid that it has in the source savepoint, or else the one that Flink gives it by default."""

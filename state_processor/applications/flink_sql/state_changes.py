@@ -107,11 +107,11 @@ class StateSuccession:
             rows = (*rows, "no call of the new query needs it")
         return rows if self.successor is None else (*rows, self.successor.note)
 
-    def refuse_new_columns(self, whose: str) -> None:
+    def refuse_new_columns(self, subject: str) -> None:
         """Refuse new columns of rows that are retracted by their whole content."""
         if any(field.source is None for row in self.rows.values() for field in row.fields):
             raise StateMigrationError(
-                f"{whose} have new columns ({'; '.join(self.notes)}), but not a known key. Retracted rows are found "
+                f"{subject} have new columns ({'; '.join(self.notes)}), but not a known key. Retracted rows are found "
                 "by all of their columns; they would not be found without the values of the new columns"
             )
 

@@ -121,10 +121,10 @@ def history_of(snapshots: Iterable[SnapshotInfo], access: SnapshotAccess, by: Hi
     schema = HISTORY_SCHEMA if by == "state" else KEY_GROUP_HISTORY_SCHEMA
     tables = [schema.empty_table()]
     for info in sorted((s for s in snapshots if s.is_complete is not False), key=_oldest_first):
-        about = {"path": info.path, "job_id": info.job_id, "checkpoint_id": info.checkpoint_id, "time": info.time}
+        facts = {"path": info.path, "job_id": info.job_id, "checkpoint_id": info.checkpoint_id, "time": info.time}
         for part in _parts(info, access, measured, by):
             columns = [
-                pa.repeat(pa.scalar(about[f.name], f.type), part.rows) if f.name in about else part.column(f) for f in schema
+                pa.repeat(pa.scalar(facts[f.name], f.type), part.rows) if f.name in facts else part.column(f) for f in schema
             ]
             tables.append(pa.Table.from_arrays(columns, schema=schema))
     table = pa.concat_tables(tables).combine_chunks()
@@ -172,25 +172,25 @@ def _about(operator: OperatorState) -> dict[str, Any]:
 
 def _by_state(snapshot: Snapshot, measured: StoredSizes) -> Iterator[_Part]:
     for operator in snapshot.metadata.operators:
-        about = _about(operator)
+        facts = _about(operator)
         states = measured.of_states(snapshot, operator)
         saved = sum(sizes.size - sizes.live_size for sizes in states.values())
         live = {"live_size_estimate": operator.state_size - saved} if states else {}
-        yield _Part(1, {}, about | {"size_in_bytes": operator.state_size} | live)
+        yield _Part(1, {}, facts | {"size_in_bytes": operator.state_size} | live)
         for name, sizes in states.items():
             row = {"size_in_bytes": sizes.size, "entries_estimate": sizes.entries, "live_size_estimate": sizes.live_size}
-            yield _Part(1, {}, about | {"state_name": name} | row)
+            yield _Part(1, {}, facts | {"state_name": name} | row)
 
 
 def _by_key_group(snapshot: Snapshot, measured: StoredSizes) -> Iterator[_Part]:
     for operator in snapshot.metadata.operators:
-        about = _about(operator)
+        facts = _about(operator)
         for name, (sizes, entries) in measured.by_key_group(snapshot, operator).items():
             filled = np.flatnonzero(sizes)
             columns = {"key_group": filled, "size_in_bytes": _rounded(sizes)[filled]}
             if entries is not None:
                 columns["entries_estimate"] = _rounded(entries)[filled]
-            yield _Part(len(filled), columns, about | {"state_name": name, "max_parallelism": operator.max_parallelism})
+            yield _Part(len(filled), columns, facts | {"state_name": name, "max_parallelism": operator.max_parallelism})
 
 
 def _rounded(shares: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
@@ -238,11 +238,11 @@ def _at_the_same_time(
     rows = timed_rows[np.lexsort((micros[timed_rows], jobs[timed_rows], operators[timed_rows]))]
     is_first = np.any(np.diff([operators[rows], jobs[rows]], prepend=-1), axis=0)
     starts = np.flatnonzero(is_first)  # of the rows of a job of an operator
-    of, begins, ends = operators[rows[starts]], micros[rows[starts]], micros[rows[np.append(starts[1:], len(rows)) - 1]]
-    order = np.lexsort((ends, begins, of))
-    of, begins, ends = of[order], begins[order], ends[order]
-    overlap = (of[1:] == of[:-1]) & (begins[1:] < ends[:-1])
-    together[of[1:][overlap]] = True
+    owners, begins, ends = operators[rows[starts]], micros[rows[starts]], micros[rows[np.append(starts[1:], len(rows)) - 1]]
+    order = np.lexsort((ends, begins, owners))
+    owners, begins, ends = owners[order], begins[order], ends[order]
+    overlap = (owners[1:] == owners[:-1]) & (begins[1:] < ends[:-1])
+    together[owners[1:][overlap]] = True
     return together
 
 

@@ -407,20 +407,20 @@ class _Check:
 
     def _sizes(self, old: OperatorSignature, new: OperatorSignature) -> Iterator[StateVerdict]:
         """Yield verdicts on the parallelism (Flink: ``StateAssignmentOperation.checkParallelismPreconditions``)."""
-        limit, size, asked = old.max_parallelism, new.parallelism, new.max_parallelism
+        limit, size, new_limit = old.max_parallelism, new.parallelism, new.max_parallelism
         if limit is None:
             return
         if size is not None and size > limit:
             text = f"parallelism {size} is more than the max parallelism {limit} of the snapshot"
             yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.PARALLELISM)
-        elif asked is not None and asked != limit:
-            if size is not None and asked == default_max_parallelism(size):
+        elif new_limit is not None and new_limit != limit:
+            if size is not None and new_limit == default_max_parallelism(size):
                 self._notes[
-                    f"{new.label}: the max parallelism of the snapshot is {limit}, that of the new job {asked}, the default for "
-                    f"parallelism {size}. Flink takes over {limit}, unless the job sets {asked} explicitly"
+                    f"{new.label}: the max parallelism of the snapshot is {limit}, that of the new job {new_limit}, the default "
+                    f"for parallelism {size}. Flink takes over {limit}, unless the job sets {new_limit} explicitly"
                 ] = None
                 return
-            text = f"the new job sets max parallelism {asked}, the snapshot has {limit}"
+            text = f"the new job sets max parallelism {new_limit}, the snapshot has {limit}"
             yield StateVerdict("", Outcome.REFUSED, text, cause=Cause.MAX_PARALLELISM)
 
     def _format(self, old: OperatorSignature, new: OperatorSignature) -> Iterator[StateVerdict]:

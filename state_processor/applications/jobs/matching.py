@@ -536,8 +536,8 @@ def _unique_pairs(pairs: Mapping[tuple[int, int], tuple[str, ...]], number: int)
 
 def _contradicted(i: int, j: int, pairs: Mapping[tuple[int, int], tuple[str, ...]], olds: Iterable[int]) -> bool:
     """Return whether an operator has the name of one operator, and only another one has its states."""
-    mine = pairs[i, j]
-    if any(map(is_states, mine)):
+    facts_of_pair = pairs[i, j]
+    if any(map(is_states, facts_of_pair)):
         return False
     rivals = [
         old_index for (old, old_index), facts in pairs.items() if old == i and old_index != j and any(map(is_states, facts))

@@ -217,8 +217,8 @@ def _reason(done: subprocess.CompletedProcess[str]) -> str:
     if "jdk.compiler not found" in done.stderr:
         return f"expected a JDK of version 11 or newer, with a compiler, found {_java()}; set JAVA_HOME to a JDK"
     lines = list(map(str.strip, f"{done.stdout}\n{done.stderr}".splitlines()))
-    said = [line for line in lines if line and not line.startswith(("at ", "...", "WARNING:", "SLF4J"))]
-    return "\n".join(said)[-_SHOWN:]
+    messages = [line for line in lines if line and not line.startswith(("at ", "...", "WARNING:", "SLF4J"))]
+    return "\n".join(messages)[-_SHOWN:]
 
 
 @dataclass(frozen=True)

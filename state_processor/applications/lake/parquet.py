@@ -94,8 +94,8 @@ class ParquetTarget:
             replacement.claim()
             stored = self._stored_position()
             if stored != self._position:
-                there = "is gone" if stored is None else f"has {stored.checkpoint}"
-                raise ConflictError(f"{self._place} {there}: another process has changed it meanwhile")
+                state_of_place = "is gone" if stored is None else f"has {stored.checkpoint}"
+                raise ConflictError(f"{self._place} {state_of_place}: another process has changed it meanwhile")
             move_file(self._storage, replacement.file, self._place)
         self._position = position
 
@@ -167,5 +167,5 @@ class _Replacement:
         except MissingFileError:  # its write has just ended
             return False
         times: list[datetime | None] = list(map(self._storage.modified, (sign, self.file + _MARK)))
-        theirs, mine = times
-        return is_gone(owner) or (theirs is not None and mine is not None and mine - theirs > longest)
+        sign_time, mark_time = times
+        return is_gone(owner) or (sign_time is not None and mark_time is not None and mark_time - sign_time > longest)

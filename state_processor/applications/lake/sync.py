@@ -192,7 +192,7 @@ class TableSync:
         self._target = target
         self._shape = row_shape(state.read, series.access)
         self._waits = False
-        self._said: set[str] = set()
+        self._logged_texts: set[str] = set()
 
     @classmethod
     def of(
@@ -276,8 +276,8 @@ class TableSync:
         return checkpoints
 
     def _say_once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
+        if text not in self._logged_texts:
+            self._logged_texts.add(text)
             _LOG.warning("%s", text)
 
     def _check_same_state(self, position: Position) -> None:

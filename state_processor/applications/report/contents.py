@@ -352,10 +352,10 @@ def _compare_snapshots(
     if history is not None:
         report.over_time = over_time(snapshot, history, access)
         return
-    beside = retained_beside(snapshot) if values else None
-    if beside is not None:
+    retained_snapshots = retained_beside(snapshot) if values else None
+    if retained_snapshots is not None:
         with _noting(report):
-            report.over_time = over_time(snapshot, beside, access, 1)
+            report.over_time = over_time(snapshot, retained_snapshots, access, 1)
 
 
 def _facts(snapshot: Snapshot) -> Row:

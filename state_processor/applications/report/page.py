@@ -91,9 +91,9 @@ def subtasks_text(subtasks: Subtasks) -> str:
     numbers, counts = np.unique(owned, return_counts=True)
     if len(numbers) == 1:
         return text
-    (few, larger), (with_few, with_more) = numbers.tolist(), counts.tolist()
+    (smaller, larger), (with_few, with_more) = numbers.tolist(), counts.tolist()
     shares = f"{count_text(with_more)} of them own {count_text(larger)} key groups"
-    return f"{text} {shares}, {count_text(with_few)} own {count_text(few)}."
+    return f"{text} {shares}, {count_text(with_few)} own {count_text(smaller)}."
 
 
 def largest_key_text(keys: LargestKeys, groups: Distribution) -> str:
@@ -361,9 +361,9 @@ def _over_time(contents: SnapshotMeasures) -> Iterable[str]:
 
 
 def _restoring(contents: SnapshotMeasures) -> Iterable[str]:
-    for said in contents.restoring:
-        kind = ' class="bad"' if said.is_bad else ""
-        yield f"<p{kind}>{_text(said.text)}</p>"
+    for finding in contents.restoring:
+        kind = ' class="bad"' if finding.is_bad else ""
+        yield f"<p{kind}>{_text(finding.text)}</p>"
     if contents.migration:
         yield _table(_MIGRATION_COLUMNS, contents.migration)
 

@@ -114,14 +114,14 @@ def _validate(options: argparse.Namespace) -> Answer:
         if options.self_contained:
             problems = [*problems, *files_elsewhere(snapshot)]
         if not problems:
-            restoring = [said.text for said in _restoring(options, access, snapshot)]
+            restoring = [sentence.text for sentence in _restoring(options, access, snapshot)]
         findings += [("problem", problem) for problem in problems]
     except StateProcessorError as problem:
         problems = [str(problem)]
         findings.append(("problem", str(problem)))
     answer = Answer.of(wrong=bool(problems), unchecked=any(finding in _UNCHECKED for finding, _ in findings))
     if options.json:
-        findings += [("restoring", said) for said in restoring]
+        findings += [("restoring", sentence) for sentence in restoring]
         print_json({"finding": finding, _ABOUT.get(finding, "file"): subject} for finding, subject in findings)
         return answer
     for finding, subject in findings:

@@ -267,8 +267,8 @@ def dispose(
     age = _age("older_than", older_than, str(directory), storage, delete=delete)
 
     def read(previous: FileUses | None) -> FileUses:
-        beside = _snapshots_beside(directory, storage) if root == directory else []
-        return _find([*_searched(root, also), *beside], access, previous)
+        neighbours = _snapshots_beside(directory, storage) if root == directory else []
+        return _find([*_searched(root, also), *neighbours], access, previous)
 
     def plan(uses: FileUses) -> _Planned:
         check_all_readable(uses)
@@ -371,8 +371,8 @@ def _root_of(directory: Location) -> Location:
 
 def _snapshots_beside(directory: Location, storage: Storage) -> list[str]:
     """Return the directories of snapshots next to a snapshot. They may have names of any form."""
-    beside = (entry.path for entry in storage.list(str(directory.parent)) if entry.is_directory)
-    return [path for path in beside if storage.is_file(str(Location.parse(path).joined(METADATA_FILE)))]
+    directories = (entry.path for entry in storage.list(str(directory.parent)) if entry.is_directory)
+    return [path for path in directories if storage.is_file(str(Location.parse(path).joined(METADATA_FILE)))]
 
 
 def _named(uses: FileUses, high_availability: Directory | None, storage: Storage) -> dict[str, CheckpointPointer]:

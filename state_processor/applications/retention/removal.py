@@ -278,9 +278,10 @@ def removal_of_snapshots(uses: FileUses, directory: str, removed: Collection[Sto
 
 
 def _in_use(snapshot: StoredSnapshot, paths: list[str], users: list[str]) -> str:
-    who = f"{users[0]} uses" if len(users) == 1 else f"{users[0]} and {len(users) - 1} more use"
-    which = "that snapshot" if len(users) == 1 else "these snapshots"
-    return f"{snapshot.directory} can't be removed: {who} {len(paths)} of its files, such as {paths[0]}.\nRemove {which} first"
+    users_text = f"{users[0]} uses" if len(users) == 1 else f"{users[0]} and {len(users) - 1} more use"
+    snapshots_text = "that snapshot" if len(users) == 1 else "these snapshots"
+    in_use = f"{users_text} {len(paths)} of its files, such as {paths[0]}"
+    return f"{snapshot.directory} can't be removed: {in_use}.\nRemove {snapshots_text} first"
 
 
 def check_has_snapshots(uses: FileUses, orphans: Sequence[ListedFile]) -> None:

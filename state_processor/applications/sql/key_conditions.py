@@ -119,8 +119,8 @@ def _is_in(call: Call) -> Values:
 
 def _if_else(call: Call) -> Values:
     """Return the values that a condition allows if it is null where another condition is false."""
-    _, then, otherwise = call.arguments
-    return _allowed(then) if otherwise is None else either(_allowed(then), _allowed(otherwise))
+    _, consequence, alternative = call.arguments
+    return _allowed(consequence) if alternative is None else either(_allowed(consequence), _allowed(alternative))
 
 
 def _is_plain(value: Any) -> bool:

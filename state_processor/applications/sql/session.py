@@ -60,8 +60,8 @@ class QueryFields:
         names = {_folded([n["schema_name"], n["table_name"]] if n["schema_name"] else [n["table_name"]]) for n in tables}
         names |= {(f"{n['type']}()",) for n in nodes if _reads_any_table(n)}
         accesses = frozenset(_folded(n["column_names"]) for n in nodes if n.get("class") == "COLUMN_REF")
-        called = {name.casefold() for n in tables for name in (n["alias"], n["table_name"])}
-        is_whole = any(map(_leaves_columns_unsaid, nodes)) or any(access[-1] in called for access in accesses)
+        table_names = {name.casefold() for n in tables for name in (n["alias"], n["table_name"])}
+        is_whole = any(map(_leaves_columns_unsaid, nodes)) or any(access[-1] in table_names for access in accesses)
         return cls(frozenset(names), accesses, is_whole)
 
     def narrowed(self, schema: pa.Schema) -> pa.Schema:

@@ -155,12 +155,12 @@ def refusal(obstacles: Sequence[Obstacle], flink_version: str, *, is_label: bool
     advice = f"call migrate({flink_version!r}), which converts what it can" if convertible else "do what each line says"
     lines = list(map(str, obstacles[:_LISTED]))
     rest = [f"and {len(obstacles) - _LISTED} more"] if len(obstacles) > _LISTED else []
-    whose = "the savepoint as they are" if is_label else "copied operators as they are, and the source savepoint is for it"
+    subject = "the savepoint as they are" if is_label else "copied operators as they are, and the source savepoint is for it"
     remedy = f"{advice}, or leave flink_version out" if is_label else advice
     return "\n".join(
         [
             f"flink_version={flink_version!r}: Flink {flink_version} does not restore {len(obstacles)} parts of the states of "
-            f"{whose}; {remedy}:",
+            f"{subject}; {remedy}:",
             *lines,
             *rest,
         ]

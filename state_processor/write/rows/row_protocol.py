@@ -374,11 +374,11 @@ def _timer_times(table: pa.Table, key: str) -> dict[str, pa.ChunkedArray]:
         wrong = pc.and_(pc.is_valid(time), pc.invert(same))
         if pc.any(wrong).as_py():
             row = table.filter(wrong).slice(0, 1)
-            told = {n: c.filter(wrong)[0].as_py() for n, c in times.items()}
-            said = ", ".join(f"{name} {value} ms" for name, value in told.items())
+            times_of_row = {n: c.filter(wrong)[0].as_py() for n, c in times.items()}
+            listing = ", ".join(f"{name} {value} ms" for name, value in times_of_row.items())
             raise InvalidRowError(
-                f"timers: for the key {row.column(key)[0].as_py()!r} the columns have different times since 1970: {said}; select "
-                "the one that is meant"
+                f"timers: for the key {row.column(key)[0].as_py()!r} the columns have different times since 1970: {listing}; "
+                "select the one that is meant"
             )
     return times
 

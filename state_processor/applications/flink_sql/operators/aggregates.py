@@ -93,21 +93,21 @@ def _counts_rows(node: PlanNode) -> bool:
     return hopping or any(bool(node.at(name)) for name in ("needRetraction", "partialAggNeedRetraction"))
 
 
-def accumulators_in(name: str, whose: str) -> Callable[[PlanNode, StateDescription], Meaning | None]:
+def accumulators_in(name: str, owner: str) -> Callable[[PlanNode, StateDescription], Meaning | None]:
     """Return the meanings of states of an operator that has accumulators in a state with this name."""
 
     def find(node: PlanNode, state: StateDescription) -> Meaning | None:
         calls, counted = group_calls(node), _counts_rows(node)
         if state.name == name:
-            return Meaning(calls_text(calls, whose), {"value": accumulator(calls, counts_rows=counted)})
+            return Meaning(calls_text(calls, owner), {"value": accumulator(calls, counts_rows=counted)})
         return view_of(calls, _call_input(node), state, counted=counted) or by_name(WINDOWS)(node, state)
 
     return find
 
 
-def calls_text(calls: Sequence[AggregateCall], whose: str) -> str:
+def calls_text(calls: Sequence[AggregateCall], owner: str) -> str:
     """Return the description of accumulators."""
-    return f"accumulators of {whose}: {', '.join(map(str, calls)) or 'no call'}"
+    return f"accumulators of {owner}: {', '.join(map(str, calls)) or 'no call'}"
 
 
 def view_of(calls: Sequence[AggregateCall], fields: PlanFields, state: StateDescription, *, counted: bool) -> Meaning | None:
@@ -117,13 +117,13 @@ def view_of(calls: Sequence[AggregateCall], fields: PlanFields, state: StateDesc
     if match and int(match[1]) < len(views):
         columns = views[int(match[1])]
         rows = {f.name: f for f in distinct_names(fields)}
-        of = [call for call in calls if call.has_view and call.arguments == columns]
-        whose, values_text = ", ".join(map(str, of)), of[0].argument_text
+        view_calls = [call for call in calls if call.has_view and call.arguments == columns]
+        call_names, values_text = ", ".join(map(str, view_calls)), view_calls[0].argument_text
         counted_as = "its number" if counted else "a bit for each of these calls that has counted it"
         if match[2]:
-            return Meaning(f"{whose}: the null among the values of {values_text}: {counted_as}")
+            return Meaning(f"{call_names}: the null among the values of {values_text}: {counted_as}")
         key = tuple(rows[c] for c in columns if c in rows) if len(columns) > 1 else ()
-        text = f"{whose}: map keys are the values of {values_text}, the map value is {counted_as}"
+        text = f"{call_names}: map keys are the values of {values_text}, the map value is {counted_as}"
         return Meaning(text, {"map_key": key} if key else {})
     match = _VIEW.fullmatch(state.name)
     if match and int(match[1]) < len(calls):

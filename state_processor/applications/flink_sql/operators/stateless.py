@@ -67,7 +67,7 @@ def _table_rows(node: PlanNode, inputs: Relations) -> Relation:
 
 def _union(node: PlanNode, inputs: Relations) -> Relation:
     columns_of_inputs = [source.columns for source in inputs]
-    columns = tuple(identity("union", of) for of in zip(*columns_of_inputs, strict=True))
+    columns = tuple(identity("union", alternatives) for alternatives in zip(*columns_of_inputs, strict=True))
     rows = identity("union", [source.rows for source in inputs])
     return Relation(rows, columns, node.output, any(source.updates for source in inputs))
 
@@ -111,8 +111,8 @@ def _expression_text(expression: Json, columns: Sequence[str]) -> str | None:
         case "LITERAL":
             return _literal(expression) if "value" in expression else None
         case "FIELD_ACCESS":
-            of = _expression_text(expression.get("expr") or {}, columns)
-            return None if of is None else f"{of}.{expression.get('name')}"
+            operand = _expression_text(expression.get("expr") or {}, columns)
+            return None if operand is None else f"{operand}.{expression.get('name')}"
         case "CALL":
             return _call(expression, columns)
     return None
@@ -168,12 +168,12 @@ def _name(expression: Json) -> str | None:
     return catalog or expression.get("systemName")
 
 
-def _cast(operand: str, of: Any, to: Any) -> str | None:
+def _cast(operand: str, operand_type: Any, target_type: Any) -> str | None:
     """Return a cast; only the value if the cast just turns a time attribute into a regular column."""
-    target, origin = plan_type(to), plan_type(of)
+    target, origin = plan_type(target_type), plan_type(operand_type)
     if target is None:
         return None
-    is_time = isinstance(of, Mapping) and of.get("kind") in ("ROWTIME", "PROCTIME")
+    is_time = isinstance(operand_type, Mapping) and operand_type.get("kind") in ("ROWTIME", "PROCTIME")
     if is_time and origin is not None and origin.summary.partition(" *")[0] == target.summary:
         return operand
     return f"CAST({operand} AS {target.summary})"
