@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -21,7 +20,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.column_types import AS_WRITTEN, ColumnTypes, evolved
 from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
-from state_processor.backends.state.state_headers import DESCRIBED, Same, read_header
+from state_processor.backends.state.state_headers import read_header
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput
 from state_processor.support.errors import CorruptSnapshotError
@@ -274,13 +273,6 @@ class ScanRequest:
     between: KeyRange | None = None  # a part of the key groups, of a store; ``None`` reads all of them. It excludes ``keys``.
 
 
-@lru_cache(maxsize=DESCRIBED)
-def _described(header: Same, state_id: int) -> KeyedDescription:
-    """Describe a state of a header; headers with the same bytes are the same object."""
-    (keyed_header,) = header.objects
-    return describe_keyed(keyed_header, keyed_header.states[state_id])
-
-
 class KeyedStateSource(ABC):
     """Keyed state of one handle, in any format.
 
@@ -313,7 +305,7 @@ class KeyedStateSource(ABC):
     def describe(self, name: str) -> KeyedDescription | None:
         """Return the description of a state from the header; ``None`` if the header does not have it."""
         state_id = self.header.state_id(name)
-        return None if state_id < 0 else _described(Same(self.header), state_id)
+        return None if state_id < 0 else describe_keyed(self.header, self.header.states[state_id])
 
     def runs(self, name: str, key_groups: h.KeyGroupRange, keys: SerializedKeys | None = None) -> Iterator[EntryRun]:
         """Yield the entries of a state in these key groups as runs with one layout each; nothing for an unknown state."""

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Final, Self
 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import state_headers
+from state_processor.backends.state.state_headers import DESCRIBED, Same
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.collections import JoinedListCodec, ListSerializer, MapSerializer
 from state_processor.serializers.core.unread import UnreadSnapshot
+from state_processor.serializers.registry import Registrations, current_registrations
 from state_processor.serializers.runtime.namespaces import TimerSerializer, VoidNamespaceSerializer
 from state_processor.serializers.runtime.wrapping import AsynchronousTtlSerializer, TtlSerializer, WrappingSerializer
 from state_processor.serializers.table.python_state import PYTHON_PREFIX, PythonKeySerializer, python_key
@@ -263,12 +266,19 @@ class UnreadState:
 
 
 def describe_keyed(header: state_headers.KeyedHeader, meta: state_headers.StateMetaInfo, backend: str = "") -> KeyedDescription:
-    """Return the description of a keyed state or timer queue from its header."""
-    _check_known(meta, header.key, *(s for role, s in meta.serializers.items() if role != state_headers.VALUE))
+    """Return the description of a keyed state or timer queue from its header. The same registration has one description."""
+    return _described(Same(header.key, meta), _is_of_python(header), backend, current_registrations())
+
+
+@lru_cache(maxsize=DESCRIBED)
+def _described(registration: Same, is_python: bool, backend: str, _: Registrations) -> KeyedDescription:
+    """Describe a registration: the snapshot of the keys of the operator, and the state."""
+    key_snapshot, meta = registration.objects
+    _check_known(meta, key_snapshot, *(s for role, s in meta.serializers.items() if role != state_headers.VALUE))
     if keyed_kind(meta) not in _WHOLE_VALUES:
         _check_known(meta, meta.serializers.get(state_headers.VALUE))
     if meta.backend_type == state_headers.PRIORITY_QUEUE:
-        return _describe_timers(header, meta, backend)
+        return _describe_timers(key_snapshot, meta, backend, is_python=is_python)
     value: TypeSerializer = _unwrapped(meta.restore(state_headers.VALUE))
     kind = meta.options.get(state_headers.KEYED_STATE_TYPE, "UNKNOWN")
     if kind == "UNKNOWN":
@@ -284,22 +294,34 @@ def describe_keyed(header: state_headers.KeyedHeader, meta: state_headers.StateM
         value = value.element
     elif isinstance(value, MapSerializer) and kind == MAP:
         map_key, value = value.key, value.value.inner
-    key, namespace = key_of(header), meta.restore(state_headers.NAMESPACE)
+    key, namespace = _key_of(key_snapshot, is_python=is_python), meta.restore(state_headers.NAMESPACE)
     return KeyedDescription.of(meta.name, kind, key, namespace, map_key, value, backend)
 
 
 def key_of(header: state_headers.KeyedHeader) -> TypeSerializer:
+    """Return the serializer of keys."""
+    return _key_of(header.key, is_python=_is_of_python(header))
+
+
+def _key_of(snapshot: TypeSerializerSnapshot, *, is_python: bool) -> TypeSerializer:
     """Return the serializer of keys. A key of a PyFlink job is a row of one field; the field is the key."""
-    key = header.key.restore_serializer()
-    return python_key(key) if any(meta.name.startswith(PYTHON_PREFIX) for meta in header.states) else key
+    key = snapshot.restore_serializer()
+    return python_key(key) if is_python else key
 
 
-def _describe_timers(header: state_headers.KeyedHeader, meta: state_headers.StateMetaInfo, backend: str) -> TimerDescription:
+def _is_of_python(header: state_headers.KeyedHeader) -> bool:
+    """Return whether a PyFlink job registered states of a header."""
+    return any(meta.name.startswith(PYTHON_PREFIX) for meta in header.states)
+
+
+def _describe_timers(
+    key_snapshot: TypeSerializerSnapshot, meta: state_headers.StateMetaInfo, backend: str, *, is_python: bool
+) -> TimerDescription:
     timer = meta.restore(state_headers.VALUE)
     if not isinstance(timer, TimerSerializer):
         raise UnsupportedFormatError(f"state {meta.name!r}: expected a queue of timers, found a queue of {timer}")
     described = TimerDescription(meta.name, _timer_kind(meta.name), timer, timer.key, timer.namespace, backend=backend)
-    key = key_of(header)
+    key = _key_of(key_snapshot, is_python=is_python)
     return described.with_serializers(key=key) if isinstance(key, PythonKeySerializer) else described
 
 

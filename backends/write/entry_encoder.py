@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -43,6 +44,7 @@ from state_processor.backends.state.descriptions import (
     TimerDescription,
 )
 from state_processor.backends.state.key_groups import check_parallelism, key_group, prefix_size
+from state_processor.backends.state.state_headers import DESCRIBED, Same
 from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.collections import JoinedListCodec, MapStateValue
 from state_processor.serializers.core.templates import SignFlippedLongSerializer
@@ -52,6 +54,7 @@ from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kernel.encode.encoder import ColumnEncoder, Encoded, describe_row
 from state_processor.serializers.kernel.encode.program import EncodeBuilder, EncodeOptions, EncodeProgram
 from state_processor.serializers.kernel.opcodes import LOOSE, Op
+from state_processor.serializers.registry import Registrations, current_registrations
 from state_processor.serializers.runtime.wrapping import TtlMapStateValue
 from state_processor.support.errors import InvalidRowError
 from state_processor.support.late import pc
@@ -267,7 +270,7 @@ def compile_entries(
     options: EncodeOptions,
     names: Mapping[str, str] | None = None,
 ) -> EncodeProgram:
-    """Compile the program that writes the framed entries of a row.
+    """Return the program that writes the framed entries of a row. Rows of the same columns have the same program.
 
     ``state`` and ``schema``: as for :class:`KeyedStateEncoder`. ``max_parallelism``: of the operator. ``options``: what columns
     do not say. ``names``: what columns are called in messages, where not as here.
@@ -277,11 +280,21 @@ def compile_entries(
     fields = _fields(state, schema)
     titles = names or {}
     bound = [(n, bind(serializer, schema.field(n).type, titles.get(n, n))) for n, serializer in fields.items()]
-    last_access = state.has_ttl and schema.get_field_index(LAST_ACCESS) >= 0
-    if last_access:
+    if state.has_ttl and schema.get_field_index(LAST_ACCESS) >= 0:
         _check_time(schema.field(LAST_ACCESS).type)
         bound.append((LAST_ACCESS, _TIME_TYPE))
-    builder = EncodeBuilder(pa.schema(bound), options, LAST_ACCESS if last_access else None)
+    return _compiled(Same(state), tuple(bound), max_parallelism, options, current_registrations())
+
+
+@lru_cache(maxsize=DESCRIBED)
+def _compiled(
+    described: Same, bound: tuple[tuple[str, pa.DataType], ...], max_parallelism: int, options: EncodeOptions, _: Registrations
+) -> EncodeProgram:
+    """Compile a program for columns of the types that serializers accept."""
+    (state,) = described.objects
+    schema = pa.schema(bound)
+    fields = _fields(state, schema)
+    builder = EncodeBuilder(schema, options, LAST_ACCESS if LAST_ACCESS in schema.names else None)
     key = _EntryKey.of(state, fields, max_parallelism)
     if state.is_timer:
         _emit_entry(builder, key, None)
