@@ -22,8 +22,8 @@ from state_processor.backends.metadata.snapshot_metadata import (
     check_not_replaced,
     content_digest,
     described_directory,
+    kept_metadata,
     metadata_content,
-    read_metadata,
     stored_digest,
     stored_metadata,
 )
@@ -218,7 +218,7 @@ def open_snapshot(
     directory = str(Location.parse(file).parent)
     with foreign_errors(file):
         data = metadata_content(stored)
-        metadata = read_metadata(data, file)
+        metadata = kept_metadata(data, file)
         digest, beginning = content_digest(data), beginning_digest(data)
     relocation = Relocation(storage, directory, path_mapping, allow_paths, reused_files(metadata))
     return Snapshot(directory, metadata, storage, relocation, digest=digest, beginning=beginning)

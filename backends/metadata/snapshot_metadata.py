@@ -10,6 +10,7 @@ import gc
 import struct
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from itertools import repeat
 from typing import Any, Final
@@ -32,7 +33,7 @@ from state_processor.backends.metadata.handles import (
 from state_processor.backends.metadata.properties import NULL_STREAM, CheckpointProperties, decode_properties
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import INT, LONG, DataOutput
-from state_processor.support.errors import MissingFileError, UnsupportedFormatError
+from state_processor.support.errors import MissingFileError, StateProcessorError, UnsupportedFormatError
 
 _PICTURED: Final = 40
 _TEXT: Final = frozenset(b"\t\n\r").union(range(0x20, 0x7F))
@@ -236,6 +237,27 @@ def read_metadata(data: bytes | bytearray | memoryview | MetadataFile, source: s
     finally:
         if collecting:
             gc.enable()
+
+
+_KEPT: Final = 8
+"""Number of files whose content is kept."""
+_SMALL_FILE: Final = 1 << 18
+"""Size of the largest of these files. Larger content takes tens of megabytes."""
+
+
+def kept_metadata(data: memoryview | MetadataFile, source: str) -> CheckpointMetadata:
+    """Parse a ``_metadata`` file, or return what was parsed from the same bytes before; see :func:`read_metadata`."""
+    kept = _content_of(bytes(data)) if isinstance(data, memoryview) and len(data) <= _SMALL_FILE else None
+    return kept or read_metadata(data, source)
+
+
+@lru_cache(maxsize=_KEPT)
+def _content_of(data: bytes) -> CheckpointMetadata | None:
+    """Parse a file without a problem; ``None`` otherwise: then a message has to name the file."""
+    try:
+        return read_metadata(data)
+    except StateProcessorError:
+        return None
 
 
 def _check_magic(inp: HandleInput) -> None:

@@ -19,6 +19,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
     MasterState,
     OperatorState,
     OperatorSubtaskState,
+    kept_metadata,
     read_metadata,
     write_metadata,
 )
@@ -326,6 +327,17 @@ def test_real_metadata_says_what_the_job_was(file):
     if parsed.properties is not None:
         kind = {"canonical": ("savepoint", "CANONICAL"), "native": ("savepoint", "NATIVE"), "checkpoint": ("checkpoint", None)}
         assert (parsed.properties.kind, parsed.properties.format) == kind[expected["format"]]
+
+
+def test_the_same_bytes_are_parsed_once() -> None:
+    data = write_metadata(SMALL)
+    first = kept_metadata(memoryview(data), "first")
+    assert first == SMALL
+    assert kept_metadata(memoryview(bytearray(data)), "second") is first
+    assert kept_metadata(memoryview(write_metadata(replace(SMALL, checkpoint_id=SMALL.checkpoint_id + 1))), "third") != first
+    for file in ("first", "second"):
+        with pytest.raises(CorruptSnapshotError, match=file):
+            kept_metadata(memoryview(data[:-1]), file)
 
 
 def test_content_is_a_view_of_the_file_and_is_pickled_alone() -> None:

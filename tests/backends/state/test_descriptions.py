@@ -15,7 +15,9 @@ from state_processor.backends.read.stored_operator import (
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import StateDescription, describe_keyed, describe_operator_state
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
+from state_processor.serializers.core.pojo_fields import register_primitive_fields
 from state_processor.serializers.io import DataInput
+from state_processor.serializers.registry import registrations
 from state_processor.serializers.runtime.wrapping import TtlSerializer, WrappingSerializer
 from state_processor.support.errors import CorruptSnapshotError, NotFoundError, UnsupportedFormatError
 from tests.backends import state_files as f
@@ -64,6 +66,19 @@ def test_states_with_asynchronous_access_name_the_element_itself(map_key) -> Non
     assert (found.kind, found.map_key, str(found.value)) == ("MAP", map_key, "LONG")
     (found,) = described(f.meta("s", "KEY_VALUE_V2", {"KEYED_STATE_TYPE": "LIST"}, **roles))
     assert (found.kind, str(found.value)) == ("LIST", "LONG")
+
+
+def test_a_registration_is_described_once() -> None:
+    header = state_headers.KeyedHeader.read(DataInput(f.keyed_header(STRING, [f.keyed("s", LONG), f.keyed("t", INT)])))
+    first, second = (describe_keyed(header, meta) for meta in header.states)
+    merged = replace(header, states=header.states[:1])
+    assert describe_keyed(merged, merged.states[0]) is first
+    assert (describe_keyed(header, header.states[1]), second.name) == (second, "t")
+    assert describe_keyed(header, header.states[0], "heap") == replace(first, backend="heap")
+    with registrations():
+        register_primitive_fields("com.acme.Order", ["total"])
+        assert describe_keyed(header, header.states[0]) is not first
+    assert describe_keyed(header, header.states[0]) is first
 
 
 def test_timers() -> None:

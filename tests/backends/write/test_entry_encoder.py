@@ -18,7 +18,8 @@ from state_processor.backends.formats import entry_framing as framing
 from state_processor.backends.formats.entry_framing import KeyFilter
 from state_processor.backends.state.descriptions import LIST, ListDescription
 from state_processor.backends.write import entry_encoder
-from state_processor.backends.write.entry_encoder import BlobAddress, KeyedStateEncoder
+from state_processor.backends.write.entry_encoder import BlobAddress, KeyedStateEncoder, compile_entries
+from state_processor.serializers.kernel.encode.program import EncodeOptions
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.support.errors import InvalidRowError
 
@@ -53,6 +54,19 @@ def test_places_of_elements_are_checked_in_pieces(seed: int, monkeypatch: pytest
 @pytest.mark.parametrize("places", [[[0, 1, 2]], [[]], [None]])
 def test_one_row_is_one_blob(places: list[list[int] | None]) -> None:
     assert _encode(_rows(places)) == bool(places[0])
+
+
+def test_rows_of_the_same_columns_have_the_same_program() -> None:
+    state = ListDescription("items", LIST, Types.LONG(), Types.LONG(), VoidNamespaceSerializer())
+    rows = pa.schema([("key", pa.int64()), ("value", pa.list_(pa.int64()))])
+    narrow = pa.schema([("key", pa.int32()), ("value", pa.list_(pa.int64()))])
+    program = compile_entries(state, rows, 8, EncodeOptions(), {"value": "numbers"})
+    assert compile_entries(state, narrow, 8, EncodeOptions()) is program  # columns are converted before
+    assert compile_entries(state, rows, 300, EncodeOptions()) is not program
+    assert compile_entries(state, rows, 8, EncodeOptions(last_access=5)) is not program
+    for title in ("numbers", "amounts"):
+        with pytest.raises(InvalidRowError, match=title):
+            compile_entries(state, pa.schema([("key", pa.int64()), ("value", pa.string())]), 8, EncodeOptions(), {"value": title})
 
 
 ENTRY = 13
