@@ -10,7 +10,7 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ from state_processor.backends.state.descriptions import (
     StateDescription,
 )
 from state_processor.backends.state.python_states import PythonType, is_python_state, of_map, shown_name
+from state_processor.backends.state.state_headers import DESCRIBED, Same
 from state_processor.read.scans import StateScan
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.rows import RowSerializer, TupleSerializer
@@ -227,10 +228,10 @@ class ReadType:
 
     def on(self, column: pa.Field) -> pa.Field:
         """Return the column with this type in its metadata."""
-        rows = PortableType.of(self.type) if _has_rows(self.type) else PortableType(self.type.snapshot().to_bytes())
+        portable = _portable(Same(self.type))
         content = {
-            "type": b64encode(rows.snapshot).decode(),
-            "rows": rows.rows,
+            "type": b64encode(portable.snapshot).decode(),
+            "rows": portable.rows,
             "state": self.state,
             "kind": self.kind,
             "ttl": self.has_ttl,
@@ -373,6 +374,13 @@ def _by_column(state: StateDescription, *, byte_arrays: bool) -> dict[str, ReadT
 
 def _of_value(state: KeyedDescription, *, byte_arrays: bool) -> ReadType:
     return ReadType(whole_type(state), state.name, state.kind, state.has_ttl, byte_arrays=byte_arrays)
+
+
+@lru_cache(maxsize=DESCRIBED)
+def _portable(type_: Same) -> PortableType:
+    """Return a type as bytes; each read of a state asks for them."""
+    (serializer,) = type_.objects
+    return PortableType.of(serializer) if _has_rows(serializer) else PortableType(serializer.snapshot().to_bytes())
 
 
 def _has_rows(serializer: TypeSerializer) -> bool:

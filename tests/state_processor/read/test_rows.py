@@ -116,6 +116,15 @@ def test_types_of_an_operator(tmp_path: Path) -> None:
         sp.open(ORDERS_PATH).types("catalog")
 
 
+def test_each_read_has_the_types_of_its_state() -> None:
+    texts = {"total": "LONG", "session": "STRING", "history": "LIST<STRING>"}
+    for name in (*texts, *texts):
+        column = sp.arrow.read_state(ORDERS_PATH, "orders", name, flatten=False).schema.field("value")
+        read = read_type(column)
+        assert read is not None
+        assert (str(read.type), read.state, read.has_ttl) == (texts[name], name, name == "session")
+
+
 def test_damaged_metadata() -> None:
     for text in (
         b"",
