@@ -1,19 +1,25 @@
-"""Pages at former addresses, which lead to the pages that have moved."""
+"""Pages at former addresses, which lead to the pages that have moved.
+
+A page of a plug-in names its former address itself, in a comment at its end: ``<!-- formerly how-to/NAME -->``.
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
 
-MOVED: Final = {
-    "how-to/flink-cdc": "plugins/flink_cdc",
-    "how-to/forget-a-user": "how-to/find-and-erase",
-    "how-to/kinesis": "plugins/aws",
-    "how-to/table-formats": "plugins/iceberg",
+PLUGINS: Final = Path(__file__).resolve().parent / "plugins"
+_FORMERLY: Final = re.compile(r"^<!-- formerly (\S+) -->$", re.MULTILINE)
+_OF_PLUGINS: Final = {
+    former: f"plugins/{page.stem}"
+    for page in sorted(PLUGINS.glob("*.md"))
+    for former in _FORMERLY.findall(page.read_text("utf-8"))
 }
+MOVED: Final = {"how-to/forget-a-user": "how-to/find-and-erase", **_OF_PLUGINS}
 """The present addresses of pages by their former ones."""
 
 

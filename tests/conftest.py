@@ -19,7 +19,8 @@ from state_processor.serializers.kernel.interpreter import interpreter as kernel
 from tests import both_engines, limits
 from tests.absent_packages import ABSENT, can_import, can_run
 from tests.corpus import CORPUS
-from tests.distribution import ModuleScheduling
+from tests.distribution import WITH_FLINK, ModuleScheduling, track_of
+from tests.interop import jvms
 from tests.interop.selection import EVERY_CASE
 from tests.spark_python import interpreter
 from tests.spark_session import abandon, shared_session
@@ -146,6 +147,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         both_engines.pair_writers(lambda: item.config.stash[RUNNING]._request.getfixturevalue("spark"))  # type: ignore[attr-defined]
     elif item.get_closest_marker("interop") is None:
         both_engines.repeated = {True}
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Give back the memory of kept JVMs with Flink when this process comes to other tests."""
+    if _uses_flink(item) and not (nextitem is not None and _uses_flink(nextitem)):
+        jvms.end_all()
+
+
+def _uses_flink(item: pytest.Item) -> bool:
+    return track_of(item.location[0]) in WITH_FLINK
 
 
 def stands_for_itself(item: pytest.Item) -> bool:

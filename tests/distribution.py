@@ -17,11 +17,13 @@ from xdist.workermanage import WorkerController
 
 TRACKS: Final = {
     "queries": r"tests/interop/test_(query|sql)_",
-    "Flink": r"tests/interop/",
+    "Flink": r"tests/interop/|tests/state_processor/plugins/\w+/test_with_flink",
     "quick": r"tests/(backends|serializers)/",
     "other": r"",
 }
 """Patterns of modules; the first that matches counts."""
+WITH_FLINK: Final = ("queries", "Flink")
+"""The tracks whose modules use JVMs with Flink."""
 LAST: Final = "quick"
 """The track of many modules, none of which takes long: it fills what the others leave."""
 SECONDS: Final[dict[str, int]] = json.loads(Path(__file__).with_name("durations.json").read_text("utf-8"))

@@ -144,7 +144,7 @@ class SavepointMethods(StateWriter):
             missing, and for Kafka ``split_id`` and ``stopping_offset``. It has to fit in the driver's memory.
         connector
             A source of :func:`state_processor.connectors.names`; needed where it does not follow from the source savepoint.
-            Changes to columns of the sources in a hybrid one go to ``wrapped``; the state of its enumerator is copied from
+            In a source of other sources, changes to their columns go to ``wrapped``; the state of the enumerator is copied from
             the source savepoint, so that rows of splits without a reader may be left out, but not changed.
         """
         with self._build.change(uid) as draft:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.interop import jvms
-from tests.interop.flink_jars import CACHE, VERSIONS, agents, call, jars, libraries, made, planner, python_and_files, tool
+from tests.interop.flink_jars import CACHE, VERSIONS, call, jars, libraries, made, planner, python_and_files, tool
 from tests.interop.jvms import FlinkError as FlinkError
 
 SOURCES = Path(__file__).resolve().parent / "java"
@@ -175,58 +175,27 @@ def write_files(version: str, files: Path, savepoints: Path, lines: int, savepoi
     ------
         FlinkError: the job failed.
     """
-    return _with_sinks(version, "FileSinkJob", files, savepoints, lines, savepoint)
-
-
-def write_ahead(version: str, files: Path, savepoints: Path, lines: int, savepoint: Path | None = None) -> Path:
-    """Run a job with a write-ahead sink and return the savepoint that it takes: see ``WriteAheadJob``.
-
-    Args:
-        version: the Flink version.
-        files: the directory that the sink sends lines to.
-        savepoints: the parent directory of the savepoint.
-        lines: how many lines the job writes; 0 to send those of the savepoint.
-        savepoint: the one that the job begins with.
-
-    Raises
-    ------
-        FlinkError: the job failed.
-    """
-    return _with_sinks(version, "WriteAheadJob", files, savepoints, lines, savepoint)
-
-
-def run_agent(
-    version: str, lines: Sequence[str], savepoints: Path, savepoint: Path | None = None, form: str = "CANONICAL"
-) -> tuple[Path, list[str]]:
-    """Run an agent of Flink Agents and return the savepoint that it takes, and its answers: see ``AgentJob``.
-
-    Args:
-        version: the Flink version.
-        lines: the input.
-        savepoints: the parent directory of the savepoint.
-        savepoint: the one that the job begins with.
-        form: the format of the savepoint.
-
-    Raises
-    ------
-        FlinkError: the job failed.
-    """
-    path = [agents(), *sql_class_path(version)]
-    compiled = _compiled(version, [SOURCES / "agents"], [classes(version), *path])
-    CACHE.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=CACHE) as exchange:
-        asked, answered = Path(exchange, "input"), Path(exchange, "output")
-        asked.write_text("\n".join(lines), "utf-8")
-        arguments = [str(asked), str(answered), str(savepoints), form, *([] if savepoint is None else [savepoint.as_uri()])]
-        printed = run(version, "AgentJob", arguments, class_path=[compiled, *path], keep=True)
-        return Path(printed.strip().splitlines()[-1]), answered.read_text("utf-8").splitlines()
-
-
-def _with_sinks(version: str, main: str, files: Path, savepoints: Path, lines: int, savepoint: Path | None) -> Path:
-    compiled = _compiled(version, [SOURCES / "files"], [classes(version), *python_and_files(version)])
     arguments = [str(files), str(savepoints), str(lines), *([] if savepoint is None else [savepoint.as_uri()])]
-    printed = run(version, main, arguments, class_path=[compiled, *python_and_files(version)], keep=True)
+    printed = run_job(version, SOURCES / "files", "FileSinkJob", arguments, python_and_files(version))
     return Path(printed.strip().splitlines()[-1])
+
+
+def run_job(version: str, sources: Path, main: str, arguments: Sequence[str], class_path: Sequence[Path] = ()) -> str:
+    """Compile the Java sources of a folder with our other classes, run a main class of them, and return its output.
+
+    Args:
+        version: the Flink version.
+        sources: the folder.
+        main: the class's name in the package ``io.stateprocessor.interop``.
+        arguments: its command line.
+        class_path: jars in addition to :func:`jars`.
+
+    Raises
+    ------
+        FlinkError: javac refused the sources, or the job failed.
+    """
+    compiled = _compiled(version, [sources], [classes(version), *class_path])
+    return run(version, main, arguments, class_path=[compiled, *class_path], keep=True)
 
 
 def run_with_checkpoints(

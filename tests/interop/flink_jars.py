@@ -24,9 +24,6 @@ CACHE = ROOT / ".cache"
 VERSIONS = ("1.18.1", "1.20.5", "2.0.2", "2.3.0")
 """The Flink versions that the Java sources are written for."""
 
-AGENTS = "0.1.1"
-"""The release of Flink Agents."""
-
 _FOLDERS = {
     "lib": ("flink-dist", "log4j"),  # MiniCluster, the state backends and RocksDB are in flink-dist
     "libraries": ("flink-cep", "flink-scala", "flink-table-api-java-uber", "flink-table-runtime"),
@@ -80,26 +77,30 @@ def python_and_files(version: str) -> list[Path]:
     return _jars(version, "python-and-files")
 
 
-def agents() -> Path:
-    """Return the jar of Flink Agents, of the release whose package has the jar and is small.
+def jar_of_package(package: str, jar: str, folder: str) -> Path:
+    """Return a jar from the wheel of a Python package, such as ``flink-agents==0.1.1``.
+
+    Args:
+        package: the package and its version.
+        jar: the path of the jar in the wheel.
+        folder: the folder below ``.cache/flink`` that keeps the jar.
 
     Raises
     ------
         FlinkError: pip could not fetch the package.
     """
-    name = f"flink-agents-dist-{AGENTS}.jar"
+    name = PurePosixPath(jar).name
 
     def fetch(target: Path) -> None:
-        with tempfile.TemporaryDirectory(dir=CACHE) as downloads:
-            package = _download(f"flink-agents=={AGENTS}", downloads)
-            with (
-                zipfile.ZipFile(package) as wheel,
-                wheel.open(f"flink_agents/lib/{name}") as content,
-                (target / name).open("wb") as copy,
-            ):
-                shutil.copyfileobj(content, copy)
+        with (
+            tempfile.TemporaryDirectory(dir=CACHE) as downloads,
+            zipfile.ZipFile(_download(package, downloads)) as wheel,
+            wheel.open(jar) as content,
+            (target / name).open("wb") as copy,
+        ):
+            shutil.copyfileobj(content, copy)
 
-    return made(CACHE / "flink" / f"agents-{AGENTS}", fetch) / name
+    return made(CACHE / "flink" / folder, fetch) / name
 
 
 def distribution(version: str) -> Path:

@@ -15,7 +15,6 @@ from state_processor.backends.connectors import kafka as connectors_kafka
 from state_processor.backends.connectors.connector import Connector, EnumeratorState, Versioned
 from state_processor.backends.connectors.flink import FILE, SEQUENCE
 from state_processor.backends.connectors.kafka import KAFKA
-from state_processor.plugins.hybrid import HYBRID
 from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
 
 
@@ -45,7 +44,6 @@ FILE_PENDING = (
     + FILE_SPLIT_BEGUN
     + "1100000066696c653a2f646174612f696e2e7478741300000066696c653a2f646174612f646f6e652e747874"
 )
-HYBRID_SPLIT = "000000010001370000000100000013000137000000000000001e0000000000000063"
 
 # Spelled out after KafkaPartitionSplitSerializer and KafkaSourceEnumStateSerializer
 KAFKA_SPLIT = utf("orders") + struct.pack(">iqq", 3, 1234, -(1 << 63))
@@ -95,18 +93,6 @@ SPLITS: list[tuple[Connector, int, bytes, dict[str, Any]]] = [
             "reader_offset": 2048,
             "records_after_offset": 7,
         },
-    ),
-    (
-        HYBRID,
-        0,
-        bytes.fromhex(HYBRID_SPLIT),
-        {"split_id": "7", "source_index": 1, "finished": None, "wrapped_version": 1, "wrapped": bytes.fromhex(SEQUENCE_SPLIT)},
-    ),
-    (
-        HYBRID,
-        1,
-        bytes.fromhex(HYBRID_SPLIT) + b"\1",
-        {"split_id": "7", "source_index": 1, "finished": True, "wrapped_version": 1, "wrapped": bytes.fromhex(SEQUENCE_SPLIT)},
     ),
     (
         KAFKA,
@@ -258,7 +244,7 @@ def test_any_sequence_survives(split_id: str, first: int, last: int) -> None:
 
 @given(st.binary(max_size=80), st.integers(0, 3))
 def test_no_bytes_break_a_reader(data: bytes, version: int) -> None:
-    for connector in (SEQUENCE, KAFKA, FILE, HYBRID):
+    for connector in (SEQUENCE, KAFKA, FILE):
         for formats in (connector.splits, connector.enumerator):
             try:
                 found = formats.read(Versioned(version, data), "here")

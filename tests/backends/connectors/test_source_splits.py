@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from state_processor.backends.connectors.connector import CoordinatorState, SourceState, Versioned
-from state_processor.backends.connectors.flink import FILE, SEQUENCE
+from state_processor.backends.connectors.connector import CoordinatorState, Versioned
+from state_processor.backends.connectors.flink import FILE
 from state_processor.backends.connectors.registry import sources
 from state_processor.backends.connectors.source_splits import (
     WrittenSource,
@@ -24,8 +23,6 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.stored_operator import find_operator
 from state_processor.serializers import read_serializer_snapshot
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.io import DataInput
 from state_processor.support.errors import (
     CorruptSnapshotError,
@@ -36,6 +33,7 @@ from state_processor.support.errors import (
 )
 from tests import corpus
 from tests.backends import state_files as files
+from tests.backends.connectors.source_operators import list_state, rows_of, source, state_of
 from tests.backends.connectors.test_connector import FILE_PENDING, FILE_SPLIT_BEGUN, KAFKA_BOUNDED, KAFKA_ENUMERATORS, KAFKA_SPLIT
 
 SEQUENCES = [
@@ -64,26 +62,6 @@ def test_real_sequences_go_on_where_they_stopped(case: corpus.Case, operator: di
     coordinator = source.coordinator_state
     assert coordinator is not None
     assert CoordinatorState.read(coordinator.data, "here").to_bytes() == written.coordinator == coordinator.data
-
-
-def list_state(name: str, serializer: TypeSerializer, elements: Sequence[Any], mode: int = 0) -> h.OperatorStreamStateHandle:
-    modes = {0: "SPLIT_DISTRIBUTE", 1: "UNION"}
-    data = files.operator_header([files.operator_list(name, serializer, modes[mode])])
-    offsets = []
-    for element in elements:
-        offsets.append(len(data))
-        data += serializer.serialize(element) if not isinstance(element, bytearray) else bytes(element)
-    return files.operator_handle(data, {name: (mode, offsets)})
-
-
-def source(*readers: Sequence[Versioned], enumerator: Versioned | None) -> OperatorState:
-    handles = [list_state("SourceReaderState", BytesSerializer(), [s.to_bytes() for s in splits]) for splits in readers]
-    state = None if enumerator is None else h.ByteStreamStateHandle("coordinator", CoordinatorState(enumerator).to_bytes())
-    return replace(files.operator(*handles), coordinator_state=state)
-
-
-def rows_of(operator: OperatorState, connector: str | None = None) -> list[dict[str, Any]]:
-    return read_source_splits(files.snapshot(operator), operator, connector).to_pylist()
 
 
 SPLIT, BOUNDED = Versioned(0, KAFKA_SPLIT), Versioned(0, KAFKA_BOUNDED)
@@ -123,22 +101,6 @@ def test_files_are_recognized_by_their_bytes() -> None:
         (0, "0000000002", "file:/data/in.txt", 2048, "ASSIGNED"),
         (None, None, "file:/data/done.txt", None, "PROCESSED"),
         (None, "0000000001", "s3://bucket/data/part-é.csv", None, "UNASSIGNED"),
-    ]
-
-
-def hybrid(index: int, split_id: str, inner: Versioned) -> Versioned:
-    return Versioned(0, struct.pack(">i", index) + files.utf(split_id) + inner.to_bytes())
-
-
-def test_a_hybrid_source_shows_the_splits_of_the_sources_in_it() -> None:
-    sequence = SEQUENCE.splits.write({"split_id": "7", "from_number": 3, "to_number": 9})
-    current = Versioned(0, struct.pack(">i", 1) + Versioned(2, KAFKA_ENUMERATORS[2]).to_bytes())
-    rows = rows_of(source([hybrid(0, "7", sequence)], [hybrid(1, "orders-3", SPLIT)], enumerator=current))
-    names = ("subtask", "source_index", "split_id", "topic", "starting_offset", "from_number", "assignment", "wrapped")
-    assert [tuple(row[n] for n in names) for row in rows] == [
-        (0, 0, "7", None, None, 3, "ASSIGNED", sequence.data),
-        (1, 1, "orders-3", "orders", 1234, None, "ASSIGNED", KAFKA_SPLIT),
-        (None, 1, "orders-4", "orders", None, None, "UNASSIGNED", None),
     ]
 
 
@@ -220,10 +182,6 @@ def test_what_flink_1_11_wrote_behind_the_enumerators_state_is_kept() -> None:
     assert state.to_bytes() == data
     with pytest.raises(CorruptSnapshotError, match="11 bytes are left over"):
         CoordinatorState.read(b"\0\0\0\1" + data[4:], "here")
-
-
-def state_of(operator: OperatorState) -> SourceState:
-    return source_state(files.snapshot(operator), operator)
 
 
 def written_again(operator: OperatorState, **changes: Any) -> tuple[WrittenSource, list[dict[str, Any]]]:
@@ -308,102 +266,6 @@ def test_a_source_from_nothing() -> None:
         written_source(rows)
     with pytest.raises(OptionError, match="connector='raw'"):
         written_source(rows, connector="raw")
-
-
-def test_a_hybrid_source_keeps_its_enumerators_state() -> None:
-    current = Versioned(0, struct.pack(">i", 1) + Versioned(2, KAFKA_ENUMERATORS[2]).to_bytes())
-    operator = source([hybrid(1, "orders-3", SPLIT)], enumerator=current)
-    rows = [row for row in rows_of(operator) if row["subtask"] is not None]
-    rows[0]["wrapped"] = KAFKA_BOUNDED
-    written = written_source(rows, state_of(operator))
-    assert written.elements == [hybrid(1, "orders-3", BOUNDED).to_bytes()]
-    assert operator.coordinator_state is not None
-    assert written.coordinator == operator.coordinator_state.data
-
-
-def hybrid_source() -> OperatorState:
-    """A reader with a sequence, one with a partition of Kafka, and an enumerator of Kafka with another partition."""
-    sequence = SEQUENCE.splits.write({"split_id": "7", "from_number": 3, "to_number": 9})
-    current = Versioned(0, struct.pack(">i", 1) + Versioned(2, KAFKA_ENUMERATORS[2]).to_bytes())
-    return source([hybrid(0, "7", sequence)], [hybrid(1, "orders-3", SPLIT)], enumerator=current)
-
-
-def hybrid_rows(changes: dict[str, Any], row: int = 1) -> list[dict[str, Any]]:
-    rows = rows_of(hybrid_source())
-    rows[row] |= changes
-    return rows
-
-
-def test_a_hybrid_source_that_nobody_changed() -> None:
-    operator = hybrid_source()
-    rows, state = rows_of(operator), state_of(operator)
-    assert operator.coordinator_state is not None
-    expected = WrittenSource([split.to_bytes() for _, split in state.splits], operator.coordinator_state.data)
-    assert written_source(rows, state) == written_source(rows[:2], state) == expected
-    inside = {"topic", "partition", "starting_offset", "stopping_offset", "from_number", "to_number"}
-    assert written_source([{n: v for n, v in row.items() if n not in inside} for row in rows[:2]], state) == expected
-    assert written_source([{n: v for n, v in row.items() if n not in ("raw", "version")} for row in rows[:2]], state) == expected
-
-
-@pytest.mark.parametrize(
-    ("row", "changes", "shown"),
-    [
-        (1, {"starting_offset": 5000}, {"split_id": "orders-3", "starting_offset": 5000, "stopping_offset": None}),
-        (1, {"partition": 4, "starting_offset": -2, "stopping_offset": 99}, {"split_id": "orders-4", "wrapped": KAFKA_BOUNDED}),
-        (1, {"topic": "new", "split_id": "new-3", "source_index": 2}, {"split_id": "new-3", "topic": "new", "source_index": 2}),
-        (0, {"from_number": 5}, {"split_id": "7", "from_number": 5, "to_number": 9}),
-        (0, {"split_id": "8"}, {"split_id": "8", "from_number": 3}),
-        (1, {"wrapped": KAFKA_BOUNDED}, {"split_id": "orders-3", "partition": 4, "starting_offset": -2}),
-        (
-            1,
-            {"wrapped": KAFKA_BOUNDED, "partition": 4, "starting_offset": -2, "stopping_offset": 99},
-            {"starting_offset": -2, "wrapped": KAFKA_BOUNDED},
-        ),
-    ],
-)
-def test_changes_to_splits_inside_of_a_hybrid_source(row: int, changes: dict[str, Any], shown: dict[str, Any]) -> None:
-    operator = hybrid_source()
-    written = written_source(hybrid_rows(changes, row), state_of(operator))
-    assert operator.coordinator_state is not None
-    assert written.coordinator == operator.coordinator_state.data
-    assert written.elements[1 - row] == state_of(operator).splits[1 - row][1].to_bytes()
-    changed = rows_of(source([Versioned.read(DataInput(written.elements[row]))], enumerator=None), "hybrid")
-    assert [{n: r[n] for n in shown} for r in changed] == [shown]
-
-
-@pytest.mark.parametrize(
-    ("row", "changes", "problem"),
-    [
-        (1, {"from_number": 5}, "row 1, split 'orders-3': 'from_number' was changed, .* of the connector 'kafka', does not have"),
-        (1, {"starting_offset": None}, "'starting_offset' was changed, .* needs 'starting_offset'"),
-        (1, {"starting_offset": 1 << 70}, "'starting_offset' was changed, and can't be written"),
-        (1, {"starting_offset": 5, "wrapped": KAFKA_BOUNDED}, "'starting_offset' was changed, and so was 'wrapped'"),
-        (1, {"starting_offset": 5, "raw": None}, "'starting_offset' was changed, .*: keep 'version' and 'raw'"),
-        (1, {"split_id": "new-3"}, "'split_id' was changed, but follows .* which give 'orders-3'"),
-        (1, {"subtask": None}, "split 'orders-3' without a reader: the enumerator has no such split"),
-        (2, {"starting_offset": 5}, "row 2, split 'orders-4' without a reader: 'starting_offset' was changed, .* leave the row"),
-        (2, {"subtask": 0}, "row 2: a split of the connector 'hybrid' needs 'wrapped_version', 'wrapped'"),
-        (1, {"startin_offset": 5}, "column 'startin_offset' would be ignored"),
-    ],
-)
-def test_changes_to_a_hybrid_source_that_are_refused(row: int, changes: dict[str, Any], problem: str) -> None:
-    with pytest.raises(InvalidRowError, match=problem):
-        written_source(hybrid_rows(changes, row), state_of(hybrid_source()))
-
-
-def test_splits_of_unknown_connectors_inside_of_a_hybrid_source() -> None:
-    operator = source([hybrid(0, "a", Versioned(7, b"split")), hybrid(1, "orders-3", SPLIT)], enumerator=None)
-    rows = rows_of(operator)
-    assert written_source(rows, state_of(operator)).elements == [split.to_bytes() for _, split in state_of(operator).splits]
-    rows[0]["topic"] = "orders"
-    with pytest.raises(InvalidRowError, match=r"split 'a': 'topic' was changed, which .* connector unknown, does not have"):
-        written_source(rows, state_of(operator))
-
-
-def test_a_hybrid_source_from_nothing() -> None:
-    row = {"split_id": "orders-3", "source_index": 1, "wrapped_version": 0, "wrapped": KAFKA_SPLIT, "topic": None}
-    expected = WrittenSource([hybrid(1, "orders-3", SPLIT).to_bytes()], None)
-    assert written_source([row], connector="hybrid") == expected
 
 
 @pytest.mark.parametrize(

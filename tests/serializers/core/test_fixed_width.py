@@ -5,28 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from state_processor.plugins.flink_scala_api.values import UuidSerializer
 from state_processor.serializers import DecodeOptions, TypeSerializer
-from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.fixed_width import FixedWidthSerializer, big_endian, characters, text
 from state_processor.serializers.hash_codes import hash_codes
 from state_processor.serializers.java.hashing import EncodedValues, Hashes, fold_long, signed
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.serializers.kernel.encode.program import EncodeBuilder
 from state_processor.support.errors import CorruptSnapshotError, InvalidRowError, UnsupportedFormatError
 from state_processor.types.flink_types import Types
 from tests.serializers.harness import check_payloads, decode_with_kernel
 
 T = Types
-MAPPED = "org.apache.flinkx.api.mapper.UuidMapper"
 
 
 class MoneySerializer(FixedWidthSerializer):
@@ -181,20 +176,3 @@ def test_numbers_that_need_more_bytes() -> None:
     for numbers in ([32768], [1.5], np.array([2**63], np.uint64)):
         with pytest.raises(ValueError, match="expected whole numbers of 2 bytes"):
             big_endian(numbers, 2)
-
-
-def test_uuids_in_other_forms() -> None:
-    serializer = UuidSerializer(MAPPED, BytesSerializer())
-    ids = [UUID(int=n) for n in (0, 2**127 + 5, 0x1234567890ABCDEF1234567890ABCDEF)]
-    expected = [serializer.serialize(value) for value in ids]
-    for shown in (str, lambda value: str(value).upper(), lambda value: value.hex, lambda value: value.urn):
-        assert list(encode_column(serializer, pa.array([shown(value) for value in ids]))) == expected
-    assert decode_with_kernel(serializer, expected) == [str(value) for value in ids]
-    program = EncodeBuilder(pa.schema([("value", pa.string())]))
-    serializer.emit_encode(program, program.column("value"))
-    assert program.build().prepared[0].convert is not None
-    with pytest.raises(InvalidRowError, match="column value of row 1 does not fit: 'x'"):
-        encode_column(serializer, pa.array([str(ids[0]), "x"]))
-    with pytest.raises(CorruptSnapshotError, match="a UUID of 16 bytes expected, found 15"):
-        decode_with_kernel(serializer, [b"\0\0\0\x0f" + bytes(16)])
-    assert hash_codes(serializer, pa.array(list(map(str, ids)))).tolist() == [serializer.hash_code(value) for value in ids]

@@ -10,9 +10,9 @@ from state_processor.errors import InvalidRowError
 from state_processor.plugins.aws import layouts as aws
 from state_processor.plugins.aws.layouts import kinesis_snapshot
 from tests.backends import state_files as files
+from tests.backends.connectors.source_operators import list_state
+from tests.backends.connectors.source_operators import rows_of as rows_of_operator
 from tests.backends.connectors.split_families import rows_of
-from tests.backends.connectors.test_source_splits import list_state
-from tests.backends.connectors.test_source_splits import rows_of as rows_of_operator
 from tests.state_processor.plugins.aws.families import KINESIS, SHARD
 
 

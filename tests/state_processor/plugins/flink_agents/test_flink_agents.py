@@ -18,13 +18,13 @@ from state_processor.serializers.kryo.classes import user_class
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FIXTURES = Path(__file__).parents[3] / "fixtures" / "agents"
+SAVEPOINTS = Path(__file__).parent / "savepoints"
 AGENT = sp.OperatorIdentifier.for_uid_hash("7629e16f98bd5c4d0543a3393e8544d7")
 VERSIONS = pytest.mark.parametrize("version", ["1.20.5", "2.3.0"])
 
 
 def read(version: str, state: str, **options: Any) -> list[dict[str, Any]]:
-    return sp.arrow.read_state(FIXTURES / version, AGENT, state, **options).read_all().to_pylist()
+    return sp.arrow.read_state(SAVEPOINTS / version, AGENT, state, **options).read_all().to_pylist()
 
 
 @VERSIONS
@@ -77,7 +77,7 @@ def test_tasks_and_events_of_a_release(version: str) -> None:
 def test_without_a_release_the_error_says_what_describes_it(version: str, state: str) -> None:
     with pytest.raises(UnsupportedFormatError, match=r"with state_processor\.plugins\.flink_agents\.describe\(release\)$"):
         read(version, state)
-    found = sp.find([FIXTURES / version], text="I am Eve")
+    found = sp.find([SAVEPOINTS / version], text="I am Eve")
     assert {row["state_name"] for row in found.undecoded.to_pylist()} == {"actionTasks", "pendingInputEvents", "shortTermMemory"}
     assert "actionTasks" in found.table["state_name"].to_pylist()
 
@@ -105,7 +105,7 @@ def test_a_description_of_a_user_counts() -> None:
 
 @VERSIONS
 def test_tasks_and_events_stay_beside_a_change(version: str, tmp_path: Path) -> None:
-    writer = sp.arrow.SavepointWriter.from_existing(FIXTURES / version)
+    writer = sp.arrow.SavepointWriter.from_existing(SAVEPOINTS / version)
     writer.delete_keys(AGENT, pa.table({"key": ["bob"]}))
     writer.write(tmp_path / "savepoint")
     with registrations():
@@ -119,9 +119,9 @@ def test_tasks_and_events_stay_beside_a_change(version: str, tmp_path: Path) -> 
 def test_numbers_need_their_class(tmp_path: Path) -> None:
     with registrations():
         describe("0.2.0")
-        schema = sp.arrow.read_state(FIXTURES / "2.3.0", AGENT, "shortTermMemory").schema
+        schema = sp.arrow.read_state(SAVEPOINTS / "2.3.0", AGENT, "shortTermMemory").schema
         rows = [{"key": "bob", "map_key": "n", "map_value": {"type": "VALUE", "value": "9", "subKeys": []}}]
-        writer = sp.arrow.SavepointWriter.from_existing(FIXTURES / "2.3.0")
+        writer = sp.arrow.SavepointWriter.from_existing(SAVEPOINTS / "2.3.0")
         writer.update_keyed_state(AGENT, "shortTermMemory", pa.Table.from_pylist(rows, schema=schema))
         with pytest.raises(sp.errors.InvalidRowError, match="9 may be an Integer or a Long"):
             writer.write(tmp_path / "savepoint")
@@ -129,7 +129,7 @@ def test_numbers_need_their_class(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_memory_in_tasks_of_spark(spark: SparkSession, tmp_path: Path) -> None:
-    reader = sp.SavepointReader.read(spark, FIXTURES / "2.3.0")
+    reader = sp.SavepointReader.read(spark, SAVEPOINTS / "2.3.0")
     with registrations():
         describe("0.2.0")
         memory = reader.read_keyed_state(AGENT, "shortTermMemory")
@@ -139,7 +139,7 @@ def test_memory_in_tasks_of_spark(spark: SparkSession, tmp_path: Path) -> None:
             "'profile.city' AS map_key",
             "named_struct('type', 'VALUE', 'value', '\"Oslo\"', 'subKeys', CAST(array() AS array<string>)) AS map_value",
         )
-        writer = sp.SavepointWriter.from_existing(spark, FIXTURES / "2.3.0")
+        writer = sp.SavepointWriter.from_existing(spark, SAVEPOINTS / "2.3.0")
         writer.update_keyed_state(AGENT, "shortTermMemory", changed.distinct())
         writer.write(str(tmp_path / "savepoint"))
         rows = sp.arrow.read_state(tmp_path / "savepoint", AGENT, "shortTermMemory", keys=["bob"]).read_all().to_pylist()

@@ -13,11 +13,12 @@ import state_processor as sp
 from state_processor.plugins.flink_agents import corrected_objects, describe
 from state_processor.serializers import registrations
 from tests.interop import flink
-from tests.interop.flink_jars import agents
+from tests.state_processor.plugins.flink_agents.agent_jobs import agents, run_agent
 
 pytestmark = pytest.mark.interop
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "agents"
+SAVEPOINTS = Path(__file__).parent / "savepoints"
+"""An agent of release 0.2.0 wrote them."""
 MEMORY = "shortTermMemory"
 INPUT = (
     "ada|set|profile.email|ada@example.org",
@@ -42,7 +43,7 @@ def memory_of(savepoint: Path) -> pa.Table:
 
 @pytest.mark.parametrize("version", ["1.20.5"])
 def test_an_agent_goes_on_with_edited_memory(version: str, tmp_path: Path) -> None:
-    written, _ = flink.run_agent(version, INPUT, tmp_path)
+    written, _ = run_agent(version, INPUT, tmp_path)
     agent = operator_of(written)
     with registrations():
         describe("0.1.1")
@@ -73,7 +74,7 @@ def test_an_agent_goes_on_with_edited_memory(version: str, tmp_path: Path) -> No
         writer.write(tmp_path / "edited")
 
     questions = ("ada|fields|profile|", "ada|fields||", "bob|fields||", "bob|fields|stay|", "eve|get|profile.email|")
-    later, answers = flink.run_agent(version, questions, tmp_path, tmp_path / "edited")
+    later, answers = run_agent(version, questions, tmp_path, tmp_path / "edited")
     assert answers == [
         "ada fields profile: {email=lovelace@example.org} TreeMap",
         "ada fields : {history=[user: I am Ada, assistant: Hello Ada], notes=[a, 1, 2.5, true, null], profile=NestedObject, "
@@ -89,7 +90,7 @@ def test_an_agent_goes_on_with_edited_memory(version: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("version", ["1.20.5"])
 def test_an_agent_goes_on_without_an_erased_person(version: str, tmp_path: Path) -> None:
-    written, _ = flink.run_agent(version, INPUT[:2] + INPUT[5:], tmp_path, form="NATIVE")
+    written, _ = run_agent(version, INPUT[:2] + INPUT[5:], tmp_path, form="NATIVE")
     found = sp.find([written], text="eve@example")
     assert {(row["key"], row["field"]) for row in found.table.to_pylist()} == {("eve", "map_value.value")}
     report = sp.erase(written, tmp_path / "erased", text="eve@example", remove="fields")
@@ -97,7 +98,7 @@ def test_an_agent_goes_on_without_an_erased_person(version: str, tmp_path: Path)
     again = sp.erase(tmp_path / "erased", tmp_path / "without-bob", key="bob", remove="keys")
     assert again.answer != "no"
     questions = ("eve|fields|profile|", "bob|fields||", "ada|get|profile.email|")
-    _, answers = flink.run_agent(version, questions, tmp_path, tmp_path / "without-bob")
+    _, answers = run_agent(version, questions, tmp_path, tmp_path / "without-bob")
     assert answers == [
         "eve fields profile: {email=null} TreeMap",
         "bob fields : {} TreeMap",
@@ -109,7 +110,7 @@ def test_an_agent_goes_on_without_an_erased_person(version: str, tmp_path: Path)
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 def test_flink_restores_changed_items(version: str, backend: str, tmp_path: Path) -> None:
     """The classes of memory read and write every item; the job is not an agent."""
-    written = FIXTURES / version
+    written = SAVEPOINTS / version
     agent = operator_of(written)
     with registrations():
         describe("0.2.0")

@@ -1,4 +1,4 @@
-"""State of types of other libraries: read, pruned, changed and written, with keys of such types."""
+"""State of case classes and sealed traits: read, pruned, changed and written, with keys that are case classes."""
 
 from __future__ import annotations
 
