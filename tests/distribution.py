@@ -26,7 +26,11 @@ WITH_FLINK: Final = ("queries", "Flink")
 """The tracks whose modules use JVMs with Flink."""
 LAST: Final = "quick"
 """The track of many modules, none of which takes long: it fills what the others leave."""
-SECONDS: Final[dict[str, int]] = json.loads(Path(__file__).with_name("durations.json").read_text("utf-8"))
+_TESTS: Final = Path(__file__).parent
+_DURATIONS: Final = (_TESTS / "durations.json", *_TESTS.glob("state_processor/plugins/*/durations.json"))
+SECONDS: Final[dict[str, int]] = {
+    module: seconds for file in _DURATIONS for module, seconds in json.loads(file.read_text("utf-8")).items()
+}
 """What modules take that take long. It decides on the order of modules, and nothing else."""
 
 

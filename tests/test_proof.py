@@ -139,5 +139,9 @@ MARKS = [mark for file in sorted(Path(__file__).parent.rglob("test_*.py")) for m
 def test_what_stands_for_tests_of_the_corpus_is_there(test: str, instead: str) -> None:
     file, _, name = instead.partition("::")
     source = ast.parse((corpus.ROOT / file).read_text("utf-8"))
-    assert name in {node.name for node in source.body if isinstance(node, ast.FunctionDef)}
+    functions = [node for node in source.body if isinstance(node, ast.FunctionDef)]
+    for each in source.body:
+        if isinstance(each, ast.ClassDef):
+            functions += [node for node in each.body if isinstance(node, ast.FunctionDef)]
+    assert name.rpartition("::")[2] in {function.name for function in functions}
     assert name != test

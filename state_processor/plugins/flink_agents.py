@@ -18,6 +18,8 @@ import pyarrow as pa
 from state_processor.errors import InvalidRowError, OptionError
 from state_processor.serializers import register_kryo_class
 
+__all__ = ["corrected_objects", "describe"]
+
 Fields: TypeAlias = Mapping[str, str] | Sequence[str] | None
 """Fields of a class, constants of an enum, or ``None`` for a class without objects of its own."""
 

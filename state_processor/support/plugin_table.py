@@ -24,7 +24,7 @@ class Plugin:
 PLUGINS: Final = (
     Plugin("hybrid"),
     Plugin("flink_cdc.connectors"),
-    Plugin("aws.connectors"),
+    Plugin("aws.connectors", serializers="aws.serializers", classes=("org.apache.flink.streaming.connectors.kinesis.",)),
     Plugin("iceberg.connectors"),
     Plugin("paimon.connectors"),
     Plugin("pulsar", serializers="pulsar", classes=("org.apache.flink.streaming.connectors.pulsar.",)),
@@ -36,10 +36,7 @@ PLUGINS: Final = (
         functions={"register_case_class": "flink_scala_api.case_classes"},
     ),
     Plugin(serializers="gelly", classes=("org.apache.flink.graph.",)),
-    Plugin(
-        serializers="legacy_consumers",
-        classes=("org.apache.flink.streaming.connectors.kafka.", "org.apache.flink.streaming.connectors.kinesis."),
-    ),
+    Plugin(serializers="kafka_consumer", classes=("org.apache.flink.streaming.connectors.kafka.",)),
     Plugin(
         serializers="protobuf",
         classes=("org.apache.flink.statefun.",),

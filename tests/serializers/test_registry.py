@@ -15,6 +15,7 @@ from state_processor.serializers import register_kryo_class, registry
 from state_processor.serializers.kryo.classes import user_class
 from state_processor.serializers.registry import entry_points
 from state_processor.support.plugin_table import PLUGINS
+from tests.plugins import modules_of_plugins
 
 GROUP = "state_processor.of_tests"
 _FILES = {"METADATA": "Metadata-Version: 2.1\nName: acme\nVersion: 1\n", "entry_points.txt": f"[{GROUP}]\nacme = acme:load\n"}
@@ -55,11 +56,10 @@ def test_as_the_standard_library(make: Callable[[Path], Path], tmp_path: Path, m
     )
 
 
-CLASSES = {
-    "org.apache.flink.agents.runtime.memory.MemoryObjectImpl$MemoryItem": ["type", "value", "subKeys"],
-    "org.apache.flink.streaming.connectors.kafka.internals.KafkaTopicPartition": ["topic", "partition", "cachedHash"],
-    "org.apache.flink.streaming.connectors.kinesis.model.SequenceNumber": ["cachedHash", "sequenceNumber", "subSequenceNumber"],
+CLASSES: dict[str, list[str]] = {
+    name: fields for module in modules_of_plugins("kryo_classes") for name, fields in module.FIELDS.items()
 }
+"""Classes that plug-ins describe, with their fields."""
 
 
 @pytest.fixture

@@ -235,7 +235,7 @@ STREAM_SHARD: Final[Codec] = Struct.of(
 
 
 @dataclass(frozen=True, slots=True)
-class Sized:
+class OfSize:
     """Bytes or text whose length another field has."""
 
     size: int
@@ -287,7 +287,7 @@ class CharCounted:
 
 
 def _sized(as_text: bool = False) -> Callable[[Mapping[str, Any]], Codec]:
-    return lambda content: Sized(content["size"], as_text)
+    return lambda content: OfSize(content["size"], as_text)
 
 
 def _buffered(*request: tuple[str | None, Any]) -> Versions:

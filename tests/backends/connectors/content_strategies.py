@@ -1,6 +1,6 @@
 """Strategies of content, made from the declarations of layouts: every value of a layout that its codecs can write.
 
-Plug-ins add strategies for codecs of their own: the modules ``contents`` in the folders of their tests.
+Plug-ins add strategies for codecs of their own in their tests of layouts.
 """
 
 from __future__ import annotations

@@ -32,7 +32,8 @@ def source(*readers: Sequence[Versioned], enumerator: Versioned | None) -> Opera
 
 
 def rows_of(operator: OperatorState, connector: str | None = None) -> list[dict[str, Any]]:
-    return read_source_splits(files.snapshot(operator), operator, connector).to_pylist()
+    rows: list[dict[str, Any]] = read_source_splits(files.snapshot(operator), operator, connector).to_pylist()
+    return rows
 
 
 def state_of(operator: OperatorState) -> SourceState:

@@ -3,79 +3,31 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from state_processor import connectors
 from state_processor.backends.connectors.codecs import read_all, to_bytes
 from state_processor.backends.connectors.java_values import ROW, time_content, time_data
-from state_processor.backends.connectors.registry import layouts
+from state_processor.backends.connectors.registry import OWN, layouts
 from state_processor.serializers.io import DataInput
 from state_processor.support.errors import (
     CorruptSnapshotError,
     NotFoundError,
-    StateProcessorError,
     UnsupportedFormatError,
 )
-from tests.backends.connectors.content_strategies import strategy
+from tests.backends.connectors.layout_tests import LayoutTests, names_of
 from tests.corpus import CORPUS
-from tests.plugins import modules_of_plugins
 
 SPECIMENS = [*sorted((CORPUS / "connectors").glob("*.jsonl"))]
-WITHOUT_STRATEGY = {
-    "org.apache.flink.api.java.typeutils.runtime.TupleSerializerSnapshot",
-    "org.apache.flink.table.runtime.typeutils.SortedMapSerializerSnapshot",
-    "org.apache.flink.runtime.state.JavaSerializer",
-}
 LAYOUTS = layouts().by_class
-CONTENTS = {key: content for module in modules_of_plugins("contents") for key, content in getattr(module, "CONTENTS", {}).items()}
-"""Strategies of plug-ins for whole values. Their other strategies are those of codecs."""
-ENDS_EARLY = [module.ends_early for module in modules_of_plugins("contents") if hasattr(module, "ends_early")]
-"""Functions that say whether bytes come from an old release without the last field."""
-GENERATED = [(name, version) for name, versions in LAYOUTS.items() for version in versions if name not in WITHOUT_STRATEGY]
+TUPLES = "org.apache.flink.api.java.typeutils.runtime.TupleSerializer"
+"""A serializer of lists of several connectors."""
 
 
-@pytest.mark.parametrize(("name", "version"), GENERATED, ids=lambda part: str(part).rpartition(".")[2])
-@settings(max_examples=4, deadline=None, suppress_health_check=[*HealthCheck])
-@given(data=st.data())
-def test_content_is_read_back(name: str, version: int, data: st.DataObject) -> None:
-    content = data.draw(CONTENTS[name, version] if (name, version) in CONTENTS else strategy(LAYOUTS[name][version]))
-    written = connectors.encode(name, version, content)
-    assert connectors.decode(name, version, written) == content
-    assert connectors.encode(name, version, json.loads(json.dumps(content))) == written
-    _check_damaged(name, version, written, data)
-
-
-def _check_damaged(name: str, version: int, written: bytes, data: st.DataObject) -> None:
-    """Check that damaged bytes are refused, and that the message names the serializer, its version and the place."""
-    blamed = rf"{re.escape(name)} version {version}.*offset \d"
-    cuts = [written[:cut] for cut in (len(written) - 1, data.draw(st.integers(0, len(written) - 1)))]
-    longer = written + b"\0\0"  # one byte can be a last field that old releases did not write
-    for damaged in (longer, *(cut for cut in cuts if not any(ends_early(name, version, cut) for ends_early in ENDS_EARLY))):
-        with pytest.raises((CorruptSnapshotError, UnsupportedFormatError), match=blamed):
-            connectors.decode(name, version, damaged)
-    place, byte = data.draw(st.integers(0, len(written) - 1)), data.draw(st.integers(0, 255))
-    problems = _problems(name, version, written[:place] + bytes([byte]) + written[place + 1 :])
-    assert all(f"{name} version {version}" in problem for problem in problems)
-
-
-def _problems(name: str, version: int, data: bytes) -> list[str]:
-    try:
-        connectors.decode(name, version, data)
-    except StateProcessorError as error:
-        return [str(error)]
-    return []
-
-
-def _lines() -> Iterator[Any]:
-    for path in SPECIMENS:
-        for number, line in enumerate(path.read_text().splitlines()):
-            yield pytest.param(json.loads(line), id=f"{path.stem}-{number}")
+class TestLayouts(LayoutTests):
+    names = names_of(OWN)
 
 
 def _plain(content: Any) -> Any:
@@ -84,24 +36,28 @@ def _plain(content: Any) -> Any:
     return [*map(_plain, content)] if isinstance(content, list) else content
 
 
-@pytest.mark.corpus(instead="tests/backends/connectors/test_layouts.py::test_content_is_read_back")
+@pytest.mark.corpus(instead="tests/backends/connectors/layout_tests.py::LayoutTests::test_content_is_read_back")
 @pytest.mark.skipif(not SPECIMENS, reason="the corpus is not there")
 def test_bytes_of_connectors() -> None:
-    lines = [param.values[0] for param in _lines()]
-    assert len(lines) >= 144
-    for path in SPECIMENS:  # a plug-in that is a package of its own has all lines of its files
-        names = {json.loads(line)["serializer"] for line in path.read_text().splitlines()}
-        assert names <= LAYOUTS.keys() or names.isdisjoint(LAYOUTS), path.name
-    for line in (line for line in lines if line["serializer"] in LAYOUTS):
-        name, version, data = line["serializer"], line["version"], bytes.fromhex(line["hex"])
-        content = connectors.decode(name, version, data)
-        assert content == _plain(line["content"])
-        assert connectors.encode(name, version, line["content"]) == data
-        assert connectors.encode(name, version, content) == data
-        with pytest.raises((CorruptSnapshotError, UnsupportedFormatError), match=rf"{name} version {version}.*offset"):
-            connectors.decode(name, version, data + b"\0")
-        with pytest.raises(UnsupportedFormatError, match=rf"version 99 of {name}"):
-            connectors.decode(name, 99, data)
+    lines = {path.name: [json.loads(line) for line in path.read_text().splitlines()] for path in SPECIMENS}
+    assert sum(map(len, lines.values())) >= 144
+    for file, of_file in lines.items():  # a plug-in that is a package of its own has all lines of its files
+        names = {line["serializer"] for line in of_file}
+        assert names <= LAYOUTS.keys() or names.isdisjoint(LAYOUTS.keys() - {TUPLES}), file
+        for line in of_file if names <= LAYOUTS.keys() else ():
+            _check_specimen(line)
+
+
+def _check_specimen(line: Any) -> None:
+    name, version, data = line["serializer"], line["version"], bytes.fromhex(line["hex"])
+    content = connectors.decode(name, version, data)
+    assert content == _plain(line["content"])
+    assert connectors.encode(name, version, line["content"]) == data
+    assert connectors.encode(name, version, content) == data
+    with pytest.raises((CorruptSnapshotError, UnsupportedFormatError), match=rf"{name} version {version}.*offset"):
+        connectors.decode(name, version, data + b"\0")
+    with pytest.raises(UnsupportedFormatError, match=rf"version 99 of {name}"):
+        connectors.decode(name, 99, data)
 
 
 JAVA_17: list[tuple[str, Any]] = [  # written by ObjectOutputStream of a JDK 17

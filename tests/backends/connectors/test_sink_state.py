@@ -44,7 +44,7 @@ from state_processor.support.errors import (
 )
 from tests import corpus
 from tests.backends import state_files as files
-from tests.backends.connectors.test_source_splits import list_state
+from tests.backends.connectors.source_operators import list_state
 
 VERSIONS = ("1.18.1", "1.20.5", "2.3.0")
 Row = dict[str, Any]

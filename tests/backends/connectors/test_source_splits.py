@@ -22,7 +22,6 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.stored_operator import find_operator
-from state_processor.serializers import read_serializer_snapshot
 from state_processor.serializers.io import DataInput
 from state_processor.support.errors import (
     CorruptSnapshotError,
@@ -33,7 +32,7 @@ from state_processor.support.errors import (
 )
 from tests import corpus
 from tests.backends import state_files as files
-from tests.backends.connectors.source_operators import list_state, rows_of, source, state_of
+from tests.backends.connectors.source_operators import rows_of, source, state_of
 from tests.backends.connectors.test_connector import FILE_PENDING, FILE_SPLIT_BEGUN, KAFKA_BOUNDED, KAFKA_ENUMERATORS, KAFKA_SPLIT
 
 SEQUENCES = [
@@ -140,39 +139,6 @@ def test_an_operator_without_splits() -> None:
         rows_of(files.operator(None))
     with pytest.raises(NotFoundError, match="every FlinkKafkaConsumer has this state"):
         rows_of(files.operator(None), "kafka-consumer")
-
-
-# Tuple2<KafkaTopicPartition, Long> as Flink 1.20.5 writes it, with its serializer snapshot
-CONSUMER_SNAPSHOT = (
-    "00436f72672e6170616368652e666c696e6b2e6170692e6a6176612e747970657574696c732e72756e74696d652e5475706c6553657269616c69"
-    "7a6572536e617073686f7400000003000de7040000000200266f72672e6170616368652e666c696e6b2e6170692e6a6176612e7475706c652e54"
-    "75706c6532001457fd000000010000000200476f72672e6170616368652e666c696e6b2e6170692e6a6176612e747970657574696c732e72756e"
-    "74696d652e6b72796f2e4b72796f53657269616c697a6572536e617073686f740000000200496f72672e6170616368652e666c696e6b2e737472"
-    "65616d696e672e636f6e6e6563746f72732e6b61666b612e696e7465726e616c732e4b61666b61546f706963506172746974696f6e000004f2c6"
-    "9a3d700000000200496f72672e6170616368652e666c696e6b2e73747265616d696e672e636f6e6e6563746f72732e6b61666b612e696e746572"
-    "6e616c732e4b61666b61546f706963506172746974696f6e010000004b00496f72672e6170616368652e666c696e6b2e73747265616d696e672e"
-    "636f6e6e6563746f72732e6b61666b612e696e7465726e616c732e4b61666b61546f706963506172746974696f6e010000004f00496f72672e61"
-    "70616368652e666c696e6b2e73747265616d696e672e636f6e6e6563746f72732e6b61666b612e696e7465726e616c732e4b61666b61546f7069"
-    "63506172746974696f6e0000000000296f72672e6170616368652e6176726f2e67656e657269632e47656e657269634461746124417272617901"
-    "0000002b00296f72672e6170616368652e6176726f2e67656e657269632e47656e657269634461746124417272617901000000b600556f72672e"
-    "6170616368652e666c696e6b2e6170692e6a6176612e747970657574696c732e72756e74696d652e6b72796f2e53657269616c697a6572732444"
-    "756d6d794176726f52656769737465726564436c6173730000000100596f72672e6170616368652e666c696e6b2e6170692e6a6176612e747970"
-    "657574696c732e72756e74696d652e6b72796f2e53657269616c697a6572732444756d6d794176726f4b72796f53657269616c697a6572436c61"
-    "7373000004f2c69a3d7000000000000004f2c69a3d700000000000506f72672e6170616368652e666c696e6b2e6170692e636f6d6d6f6e2e7479"
-    "70657574696c732e626173652e4c6f6e6753657269616c697a6572244c6f6e6753657269616c697a6572536e617073686f7400000003"
-)
-CONSUMER_ELEMENTS = ("5701899998ff0800016f72646572f30000000000000063", "5701bf8fcef4020201896f72646572732dc3a9ffffff2ad0922891")
-
-
-def test_the_kafka_consumer_of_older_versions() -> None:
-    element = read_serializer_snapshot(bytes.fromhex(CONSUMER_SNAPSHOT)).restore_serializer()
-    handles = [list_state("topic-partition-offset-states", element, [bytearray.fromhex(e)], mode=1) for e in CONSUMER_ELEMENTS]
-    rows = rows_of(files.operator(*handles))
-    names = ("subtask", "split_id", "topic", "partition", "starting_offset", "stopping_offset", "assignment")
-    assert [tuple(row[n] for n in names) for row in rows] == [
-        (0, "orders-0", "orders", 0, 100, None, "ASSIGNED"),
-        (1, "orders-é-1", "orders-é", 1, -2, None, "ASSIGNED"),
-    ]
 
 
 def test_what_flink_1_11_wrote_behind_the_enumerators_state_is_kept() -> None:

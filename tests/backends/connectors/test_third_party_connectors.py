@@ -29,8 +29,8 @@ from state_processor.serializers import DataInput, registrations
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.support.errors import ForeignCodeError, InvalidRowError, OptionError, StateProcessorError
 from tests.backends import state_files as files
+from tests.backends.connectors.source_operators import list_state, rows_of, source
 from tests.backends.connectors.test_connector import KAFKA_SPLIT
-from tests.backends.connectors.test_source_splits import list_state, rows_of, source
 
 
 @pytest.fixture(autouse=True)

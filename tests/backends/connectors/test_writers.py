@@ -12,7 +12,7 @@ from state_processor.backends.read.stored_operator import find_operator, state_v
 from state_processor.serializers.core.arrays import BytesSerializer
 from tests import corpus
 from tests.backends import state_files as files
-from tests.backends.connectors.test_source_splits import list_state
+from tests.backends.connectors.source_operators import list_state
 
 
 @pytest.mark.parametrize(("uid", "writer"), [("rolling", "sink file ()"), ("open", "sink file (writer 3)")])

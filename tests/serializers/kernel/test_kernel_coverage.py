@@ -39,9 +39,8 @@ WRITTEN_IN_PYTHON = {
     **READ_IN_PYTHON,
     "NothingSerializer": "has no values",
     "StreamElementSerializer": "is of elements in flight, which are only read",
-    "ConstantSerializer": "has one value, in no bytes",
-    "DurationSerializer": _RECORDS,
     "DefaultCodec": "is of fields that a reader adds, which are only read",
+    **{name: reason for module in modules_of_plugins("exceptions") for name, reason in module.WRITTEN_IN_PYTHON.items()},
 }
 
 

@@ -18,6 +18,7 @@ from state_processor import Types, serializers, testing
 from state_processor.options.keywords import takes_options
 from state_processor.read.rows import Rows
 from state_processor.write.savepoint_writer import SavepointWriter
+from tests.plugins import modules_of_plugins
 from tests.state_processor.samples import ORDERS_PATH, WINDOWS_PATH
 from tests.state_processor.written_checkpoints import take
 
@@ -102,11 +103,11 @@ ELSEWHERE: Final = frozenset(
         "SavepointWriter.migrate_query.drop",
         "SavepointWriter.check_query_migration.drop",
         "serializers.CompositeTypeSerializerSnapshot.nested",  # extensions
-        "serializers.register_case_class.fields",
         "serializers.register_kryo_class.fields",
         "serializers.register_primitive_fields.fields",
         "connectors.changed_content.parts",
         "connectors.row_of.parts",
+        *(name for module in modules_of_plugins("exceptions") for name in getattr(module, "ITERABLES", ())),
     }
 )
 

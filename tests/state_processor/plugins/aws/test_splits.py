@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from state_processor import connectors
@@ -12,8 +14,67 @@ from state_processor.plugins.aws.layouts import kinesis_snapshot
 from tests.backends import state_files as files
 from tests.backends.connectors.source_operators import list_state
 from tests.backends.connectors.source_operators import rows_of as rows_of_operator
-from tests.backends.connectors.split_families import rows_of
-from tests.state_processor.plugins.aws.families import KINESIS, SHARD
+from tests.backends.connectors.source_tests import Family, SourceTests, SourceWithoutNewSplitsTests, rows_of
+
+SHARD = {
+    "streamArn": "arn:aws:kinesis:eu-west-1:1:stream/orders",
+    "shardId": "shardId-000000000000",
+    "shardIteratorType": "AFTER_SEQUENCE_NUMBER",
+    "startingMarker": {"sequenceNumber": "4959"},
+    "parentShardIds": [],
+    "startingHashKey": "0",
+    "endingHashKey": "9",
+    "finished": False,
+}
+DYNAMODB_SHARD: dict[str, Any] = {
+    "streamArn": "arn:aws:dynamodb:us-east-1:1:table/Orders/stream/1",
+    "shardId": "shardId-1",
+    "shardIteratorType": "TRIM_HORIZON",
+    "startingMarker": None,
+    "parentShardId": None,
+    "isFinished": False,
+    "childSplits": [],
+}
+KINESIS = Family(
+    aws.KINESIS_SPLITS,
+    2,
+    SHARD,
+    aws.KINESIS_ENUMERATOR,
+    1,
+    {
+        "lastSeenShardId": SHARD["shardId"],
+        "splitSerializerVersion": 2,
+        "knownSplits": [{"split": SHARD, "assignmentStatus": "ASSIGNED", "assignmentStatusCode": 0}],
+    },
+    edit_state=lambda state: state.update(lastSeenShardId="shardId-9"),
+    columns={"sequence_number": "5"},
+    fields={"startingMarker": {"sequenceNumber": "5"}},
+)
+DYNAMODB = Family(
+    aws.DYNAMODB_SPLITS,
+    2,
+    DYNAMODB_SHARD,
+    aws.DYNAMODB_ENUMERATOR,
+    0,
+    {
+        "splitSerializerVersion": 2,
+        "knownSplits": [{"split": DYNAMODB_SHARD, "assignmentStatus": "FINISHED", "assignmentStatusCode": 2}],
+        "startTimestampMillis": 7,
+    },
+    edit_state=lambda state: state.update(startTimestampMillis=99),
+    columns={"finished": True},
+    fields={"isFinished": True},
+)
+
+
+class TestKinesis(SourceTests):
+    connector = "kinesis"
+    family = KINESIS
+
+
+class TestDynamoDb(SourceWithoutNewSplitsTests):
+    connector = "dynamodb"
+    family = DYNAMODB
 
 
 def test_positions_of_kinesis() -> None:

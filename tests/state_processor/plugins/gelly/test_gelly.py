@@ -12,19 +12,21 @@ from state_processor.plugins.gelly import (
     NullValueArraySerializer,
     StringValueArraySerializer,
 )
+from state_processor.serializers import read_serializer_snapshot
 from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
 from tests.serializers.harness import PLAIN, check_codec, check_specimen, specimens
 
 VALUES = {
-    "byte": [123, 89],
-    "char": ["\x17", '"', "-"],
-    "double": [1.2, 3.4],
-    "float": [1.2000000476837158, 3.4000000953674316],
-    "int": [123, 456],
-    "long": [123, 456],
-    "null": 2,
-    "short": [123, 456],
-    "string": ["123", "456"],
+    "byte-value-array": [123, 89],
+    "char-value-array": ["\x17", '"', "-"],
+    "double-value-array": [1.2, 3.4],
+    "float-value-array": [1.2000000476837158, 3.4000000953674316],
+    "int-value-array": [123, 456],
+    "long-value-array": [123, 456],
+    "null-value-array": 2,
+    "short-value-array": [123, 456],
+    "string-value-array": ["123", "456"],
+    "long-value-with-proper-hash-code": 12345,
 }
 
 
@@ -46,6 +48,8 @@ def test_others() -> None:
 
 
 @pytest.mark.corpus(instead="tests/state_processor/plugins/gelly/test_gelly.py::test_others")
-@pytest.mark.parametrize("specimen", specimens("flink-gelly", "*"), ids=str)
+@pytest.mark.parametrize("specimen", specimens("flink-gelly*", "*"), ids=str)
 def test_official_specimens(specimen: Any) -> None:
-    assert check_specimen(specimen) == VALUES[specimen.name.partition("-")[0]]
+    assert check_specimen(specimen) == VALUES[specimen.name.partition("-serializer")[0]]
+    serializer = read_serializer_snapshot(specimen.snapshot).restore_serializer()
+    assert serializer.snapshot().to_bytes() == specimen.snapshot

@@ -1,4 +1,4 @@
-"""Strategies of the content of sources and sinks of Iceberg."""
+"""Layouts of sources and sinks of Iceberg, with strategies of their content."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from state_processor.connectors import codecs
 from state_processor.plugins.iceberg import first_split as iceberg_first_split
 from state_processor.plugins.iceberg import layouts as iceberg
+from state_processor.plugins.iceberg.connectors import CONNECTORS
 from state_processor.plugins.iceberg.objects import WRITE_RESULT
 from tests.backends.connectors.content_strategies import HEX, LONGS, SPECIAL, TEXT, Strategy, numbers, strategy
+from tests.backends.connectors.layout_tests import LayoutTests, names_of
 
 
 def _task() -> Strategy:
@@ -110,3 +112,9 @@ SPECIAL[id(WRITE_RESULT)] = _result
 SPECIAL[id(iceberg.SPLIT[1])] = _first_split
 for _version in (2, 3):
     SPECIAL[id(iceberg.SPLIT[_version].fields[2][1].codec)] = _task  # type: ignore[attr-defined]
+
+
+class TestLayouts(LayoutTests):
+    """A snapshot of the sorted maps of the committer is kept as bytes."""
+
+    names = names_of(CONNECTORS) - {"org.apache.flink.table.runtime.typeutils.SortedMapSerializerSnapshot"}

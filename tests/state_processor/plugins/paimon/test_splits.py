@@ -1,9 +1,9 @@
-"""The state of the source of Paimon, for tests of all sources."""
+"""Splits of the source of Paimon as tables: reads, unchanged bytes, and edits."""
 
 from __future__ import annotations
 
 from state_processor.plugins.paimon import layouts as paimon
-from tests.backends.connectors.split_families import Family
+from tests.backends.connectors.source_tests import Family, SourceWithoutNewSplitsTests
 
 ROW = {"arity": 0, "values": [], "row": "0000000000000000"}
 SPLIT = {
@@ -23,7 +23,7 @@ SPLIT = {
     },
     "recordsToSkip": 5,
 }
-PAIMON = Family(
+FAMILY = Family(
     paimon.SPLITS,
     1,
     SPLIT,
@@ -34,4 +34,8 @@ PAIMON = Family(
     columns={"records_to_skip": 0},
     fields={"recordsToSkip": 0},
 )
-FAMILIES = {"paimon": PAIMON}
+
+
+class TestPaimon(SourceWithoutNewSplitsTests):
+    connector = "paimon"
+    family = FAMILY

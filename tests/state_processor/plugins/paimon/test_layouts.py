@@ -1,4 +1,4 @@
-"""Strategies of the content of sources and sinks of Paimon."""
+"""Layouts of sources and sinks of Paimon, with strategies of their content."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from state_processor.plugins.paimon import layouts as paimon
+from state_processor.plugins.paimon.connectors import CONNECTORS
 from tests.backends.connectors.content_strategies import HEX, LONGS, SPECIAL, TEXT, Strategy, content_of, numbers, strategy
+from tests.backends.connectors.layout_tests import LayoutTests, names_of
 
 
 @content_of.register
@@ -85,3 +87,7 @@ def _any_manifest() -> Strategy:
 
 
 SPECIAL[id(paimon._ANY_MANIFEST)] = _any_manifest
+
+
+class TestLayouts(LayoutTests):
+    names = names_of(CONNECTORS)

@@ -1,4 +1,4 @@
-"""Content of the splits, the enumerator and the committables of Pulsar, by serializer and version."""
+"""Layouts of sources and sinks of Pulsar, with strategies of their content."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from state_processor.plugins import pulsar
+from state_processor.plugins.pulsar import CONNECTORS
+from tests.backends.connectors.layout_tests import LayoutTests, names_of
 
 Strategy = st.SearchStrategy[Any]
 TEXT = st.text(max_size=5)
@@ -78,3 +80,8 @@ CONTENTS: dict[tuple[str, int], Strategy] = {
     **{(pulsar.ENUMERATOR, version + 1): st.fixed_dictionaries(topics(version)) for version in range(3)},
     (pulsar.COMMITTABLES, 1): st.fixed_dictionaries({"mostSigBits": LONGS, "leastSigBits": LONGS, "topic": TEXT}),
 }
+
+
+class TestLayouts(LayoutTests):
+    names = names_of(CONNECTORS)
+    contents = CONTENTS

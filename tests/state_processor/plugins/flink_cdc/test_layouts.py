@@ -1,4 +1,4 @@
-"""Strategies of the content of sources of Flink CDC."""
+"""Layouts of sources of Flink CDC, with strategies of their content."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from state_processor.connectors import codecs
 from state_processor.plugins.flink_cdc import layouts as flink_cdc
+from state_processor.plugins.flink_cdc.connectors import CONNECTORS
 from tests.backends.connectors.content_strategies import LONGS, NAME, READ_AS_WRITTEN, SCALARS, SPECIAL, TEXT, Strategy, numbers
+from tests.backends.connectors.layout_tests import LayoutTests, names_of
 
 TABLES = st.fixed_dictionaries({"catalog": st.none() | NAME, "schema": st.none(), "table": NAME})
 ALL_TABLES = st.fixed_dictionaries({"catalog": st.none() | NAME, "schema": st.none() | NAME, "table": NAME})
@@ -66,11 +68,6 @@ def _base_info(version: int) -> Callable[[], Strategy]:
     )
 
 
-def ends_early(name: str, version: int, data: bytes) -> bool:
-    """Whether the bytes come from an old release without the last field."""
-    return name.endswith("MySqlSplitSerializer") and version == 4 and data[3:4] == b"\2"
-
-
 READ_AS_WRITTEN.add(flink_cdc._with_known_tables)
 SPECIAL[id(flink_cdc.OFFSET)] = lambda: OFFSETS
 SPECIAL[id(flink_cdc.BACK_QUOTED)] = lambda: SURE_TABLES
@@ -83,3 +80,12 @@ for _text in (codecs.TEXT, codecs.UTF):
 SPECIAL[id(flink_cdc.id_codec('"'))] = lambda: SURE_TABLES
 for _version, _codec in flink_cdc.BASE_SPLIT.items():
     SPECIAL[id(dict(_codec.by_number[2][1].codec.fields)["finishedSnapshotSplitInfos"].codec)] = _base_info(_version)  # type: ignore[attr-defined]
+
+
+class TestLayouts(LayoutTests):
+    names = names_of(CONNECTORS)
+
+    @staticmethod
+    def ends_early(name: str, version: int, data: bytes) -> bool:
+        """Whether the bytes come from an old release without the last field."""
+        return name.endswith("MySqlSplitSerializer") and version == 4 and data[3:4] == b"\2"

@@ -1,4 +1,4 @@
-"""Strategies of the content of sources and sinks of AWS."""
+"""Layouts of sources and sinks of AWS, with strategies of their content."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from state_processor.plugins.aws import layouts as aws
+from state_processor.plugins.aws.connectors import CONNECTORS
 from state_processor.serializers.kryo.wire import KryoInput
 from tests.backends.connectors.content_strategies import HEX, LONGS, TEXT, Strategy, content_of, numbers, strategy
+from tests.backends.connectors.layout_tests import LayoutTests, names_of
 
 
 @content_of.register(aws.CharCounted)
@@ -19,7 +21,7 @@ def _(codec: Any) -> Strategy:
 
 
 @content_of.register
-def _(codec: aws.Sized) -> Strategy:
+def _(codec: aws.OfSize) -> Strategy:
     if codec.as_text:
         return st.text(st.characters(max_codepoint=127), min_size=codec.size, max_size=codec.size)
     return st.binary(min_size=codec.size, max_size=codec.size).map(bytes.hex)
@@ -56,3 +58,9 @@ def _(codec: aws._Later) -> Strategy:
 def _(codec: aws.OfKryo) -> Strategy:
     values: dict[Any, Strategy] = {KryoInput.int_: numbers(4), KryoInput.long: LONGS, KryoInput.text: TEXT}
     return values[codec.take]
+
+
+class TestLayouts(LayoutTests):
+    """A snapshot of the tuples of the consumer is kept as bytes."""
+
+    names = names_of(CONNECTORS) - {"org.apache.flink.api.java.typeutils.runtime.TupleSerializerSnapshot"}

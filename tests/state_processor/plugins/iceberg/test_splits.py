@@ -1,4 +1,4 @@
-"""The state of the source of Iceberg, for tests of all sources."""
+"""Splits of the source of Iceberg as tables: reads, unchanged bytes, and edits."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 from state_processor.plugins.iceberg import layouts as iceberg
-from tests.backends.connectors.split_families import Family
+from tests.backends.connectors.source_tests import Family, SourceWithoutNewSplitsTests
 
 TASK = json.dumps({"data-file": {"file-path": "s3://b/a.parquet"}, "start": 0, "length": 9, "delete-files": []})
 FILE: dict[str, Any] = {"json": TASK, "location": "s3://b/a.parquet", "start": 0, "length": 9, "deletes": 0}
 OTHER_FILE = FILE | {"json": TASK.replace("a.parquet", "b.parquet"), "location": "s3://b/b.parquet"}
 SPLIT = {"fileOffset": 0, "recordOffset": 3, "tasks": [FILE]}
-ICEBERG = Family(
+FAMILY = Family(
     iceberg.SPLITS,
     3,
     SPLIT,
@@ -29,4 +29,8 @@ ICEBERG = Family(
     columns={"record_offset": 8},
     fields={"recordOffset": 8},
 )
-FAMILIES = {"iceberg": ICEBERG}
+
+
+class TestIceberg(SourceWithoutNewSplitsTests):
+    connector = "iceberg"
+    family = FAMILY

@@ -1,0 +1,5 @@
+"""Classes of ``FlinkKafkaConsumer`` that Kryo wrote, with the fields of their descriptions, for the tests of all plug-ins."""
+
+from __future__ import annotations
+
+FIELDS = {"org.apache.flink.streaming.connectors.kafka.internals.KafkaTopicPartition": ["topic", "partition", "cachedHash"]}
