@@ -19,7 +19,7 @@ from state_processor.serializers.kernel.interpreter import interpreter as kernel
 from tests import both_engines, limits
 from tests.absent_packages import ABSENT, can_import, can_run
 from tests.corpus import CORPUS
-from tests.distribution import WITH_FLINK, ModuleScheduling, track_of
+from tests.distribution import WITH_FLINK, ModuleScheduling, is_slow, track_of
 from tests.interop import jvms
 from tests.interop.selection import EVERY_CASE
 from tests.spark_python import interpreter
@@ -90,8 +90,12 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return True if ABSENT and collection_path.suffix == ".py" and not can_import(collection_path) else None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests whose packages are not installed."""
+    """Mark the tests of modules that take long, before tests are selected by marker. Leave out tests whose packages are missing."""
+    for item in items:
+        if is_slow(item.nodeid.partition("::")[0]):
+            item.add_marker(pytest.mark.slow)
     deselected = [item for item in items if not can_run(item)] if ABSENT else []
     if deselected:
         config.hook.pytest_deselected(items=deselected)

@@ -31,12 +31,19 @@ _DURATIONS: Final = (_TESTS / "durations.json", *_TESTS.glob("state_processor/pl
 SECONDS: Final[dict[str, int]] = {
     module: seconds for file in _DURATIONS for module, seconds in json.loads(file.read_text("utf-8")).items()
 }
-"""What modules take that take long. It decides on the order of modules, and nothing else."""
+"""What modules take that take long. It decides on the order of modules, and on those that ``./dev test --quick`` leaves out."""
+SLOW: Final = 10
+"""The seconds from which on a module is slow."""
 
 
 def track_of(module: str) -> str:
     """Return the track of a module."""
     return next(track for track, pattern in TRACKS.items() if re.match(pattern, module))
+
+
+def is_slow(module: str) -> bool:
+    """Return whether all tests of a module get the marker ``slow``."""
+    return _seconds(module) >= SLOW
 
 
 class ModuleScheduling(LoadFileScheduling):

@@ -44,15 +44,14 @@ def orders() -> Iterator[tuple[str, ...]]:
     if EVERY_CASE:
         yield from permutations(names)
         return
-    for start in range(len(names)):  # a Latin square in which every pair of neighbours differs
-        zigzag = [0, 1, len(names) - 1, 2, len(names) - 2]
-        yield tuple(names[(start + step) % len(names)] for step in zigzag)
-        yield tuple(names[(start + step) % len(names)] for step in reversed(zigzag))
+    for first in range(len(names)):  # the steps between neighbours are 1, 2, 4 and 3: each once
+        yield tuple(names[(first + place) % len(names)] for place in (0, 1, 3, 2, 0))
 
 
 def test_orders_have_every_pair_of_neighbours() -> None:
-    pairs = {pair for order in orders() for pair in pairwise(order)}
-    assert pairs == set(permutations(QUERIES, 2))
+    pairs = [pair for order in orders() for pair in pairwise(order)]
+    assert set(pairs) == set(permutations(QUERIES, 2))
+    assert EVERY_CASE or len(pairs) == len(set(pairs))
     assert {order[0] for order in orders()} == set(QUERIES)
 
 
@@ -114,7 +113,7 @@ def session(request: pytest.FixtureRequest, spark: SparkSession) -> SparkSession
 def test_queries_in_every_order(session: SparkSession, entry: str, tmp_path: Path) -> None:
     for order in orders():
         frame = ENTRIES[entry](session)
-        assert {name: QUERIES[name][0](frame) for name in order} == {name: QUERIES[name][1] for name in order}, order
+        assert [QUERIES[name][0](frame) for name in order] == [QUERIES[name][1] for name in order], order
     session.sql("DROP TABLE IF EXISTS repeated_table")
 
 
