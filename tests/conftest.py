@@ -92,7 +92,7 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests of modules that take long, before tests are selected by marker. Leave out tests whose packages are missing."""
+    """Mark the tests of slow modules, before tests are selected by marker. Leave out tests whose packages are not installed."""
     for item in items:
         if is_slow(item.nodeid.partition("::")[0]):
             item.add_marker(pytest.mark.slow)

@@ -78,10 +78,6 @@ def test_a_process_that_has_not_listed_its_tests_gets_none_yet() -> None:
 def test_a_quick_run_leaves_out_modules_that_take_long() -> None:
     quick, slow = "tests/test_distribution.py", "tests/interop/test_sql_names.py"
     assert distribution.SECONDS[slow] >= distribution.SLOW
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q", "-n", "0", quick, slow]
-    collected = {
-        marker: subprocess.run([*command, "-m", marker], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        for marker in ("slow", "not slow")
-    }
-    assert {name for name in (quick, slow) if name in collected["slow"]} == {slow}
-    assert {name for name in (quick, slow) if name in collected["not slow"]} == {quick}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q", "-n", "0", "-m", "not slow"]
+    collected = subprocess.run([*command, quick, slow], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert {name for name in (quick, slow) if name in collected} == {quick}

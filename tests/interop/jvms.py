@@ -91,14 +91,11 @@ class Jvm:
                 return output, True
 
     def end(self) -> None:
-        """Kill the JVM, and delete Flink's leftovers."""
+        """Kill the JVM, and delete Flink's leftovers. Native threads of ForSt would keep it for ever at an end of its own."""
+        self._process.kill()
+        self._process.wait()
         with suppress(BrokenPipeError):
             self._requests.close()
-        try:
-            self._process.wait(20)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._errors.close()

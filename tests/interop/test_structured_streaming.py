@@ -54,7 +54,7 @@ def new_writer(spark: SparkSession, version: str = VERSION) -> sp.SavepointWrite
 
 @VERSIONS
 def test_a_count_of_spark_goes_on_in_flink_and_comes_back(spark: SparkSession, tmp_path: Path, version: str) -> None:
-    keys = 3001
+    keys = 1001
     result = count_loop(spark, tmp_path, keys, version=version)
     assert rows(result) == rows(events(spark, 0, 5 * keys, keys).groupBy("customer").count())
 
