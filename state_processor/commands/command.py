@@ -1,6 +1,7 @@
 """Commands: functions with their arguments, flags of options among them, and what they print: tables, JSON, and new files.
 
-:func:`command` makes a command of a function, which gets the parsed arguments and prints. A module of commands is imported if its
+:func:`command` makes a command of a function, which gets the parsed arguments and prints. What a user may do in Python, too, it
+leaves to the public function: :func:`call` passes the arguments by the names of the parameters, which also give the defaults. A module of commands is imported if its
 command is called, or the help of all commands. Entry points name commands of installed packages.
 """
 
@@ -12,9 +13,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from inspect import Parameter, signature, unwrap
 from itertools import chain, islice
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
@@ -37,6 +39,7 @@ from state_processor.types.identifier import OperatorIdentifier
 Run = Callable[[argparse.Namespace], "bool | Answer | None"]
 """Runs a command. A command with an answer for scripts returns it: the exit code of false is 1."""
 
+Result = TypeVar("Result")
 Argument = Callable[[Any], object]
 """Adds an argument, or several, to a parser or to a group of a parser."""
 
@@ -85,9 +88,9 @@ def argument(*names: str, **settings: Any) -> Argument:
     return lambda parser: parser.add_argument(*names, **settings)
 
 
-def switch(name: str, help: str) -> Argument:
-    """Return a flag without an operand."""
-    return argument(name, action="store_true", help=help)
+def switch(name: str, help: str, clears: str | None = None) -> Argument:
+    """Return a flag without an operand. It makes its own argument true, or the argument ``clears`` false."""
+    return argument(name, action="store_true" if clears is None else "store_false", dest=clears, help=help)
 
 
 def repeated(name: str, help: str, **settings: Any) -> Argument:
@@ -125,11 +128,43 @@ def flag(option: Option, note: str = "") -> Argument:
     return lambda parser: add_flag(parser, option, note)
 
 
+def defaults_of(function: Callable[..., Any]) -> Argument:
+    """Return the defaults of a function's parameters: arguments of these names have them, unless they have their own."""
+
+    def add_defaults(parser: argparse.ArgumentParser) -> None:
+        for name, parameter in signature(unwrap(function)).parameters.items():
+            if parameter.default is not Parameter.empty and parser.get_default(name) is None:
+                parser.set_defaults(**{name: parameter.default})
+
+    return add_defaults
+
+
+def arguments_of(function: Callable[..., Any], options: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of a command that have the names of a function's parameters.
+
+    ``uid`` is the operator that a command names, by whichever flag. An argument that is not given is left to the function.
+    """
+    values = vars(options)
+    if "uid_hash" in values:
+        values = {**values, "uid": named_operator(options)}
+    parameters = signature(unwrap(function)).parameters
+    named = {name: values[name] for name in parameters if name in values}
+    return {name: value for name, value in named.items() if value is not None or parameters[name].default is Parameter.empty}
+
+
+def call(function: Callable[..., Result], options: argparse.Namespace, /, **arguments: Any) -> Result:
+    """Call a function as a command says: with :func:`arguments_of` it, and with the values of the flags of options.
+
+    ``**arguments``: replace arguments of the command.
+    """
+    return function(**{**arguments_of(function, options), **flag_values(options), **arguments})
+
+
 UID_HELP: Final = "the operator, by uid or by the 32 digits of its hash"
 _UID_HASH: Final = argument("--uid-hash", help="the operator, by the hash of its uid")
 
 SNAPSHOT: Final = argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
-DIRECTORY: Final = argument("path", metavar="DIR", help="a directory of savepoints, checkpoints or jobs: a path or URL")
+DIRECTORY: Final = argument("directory", metavar="DIR", help="a directory of savepoints, checkpoints or jobs: a path or URL")
 UID: Final = argument("--uid", required=True, help=UID_HELP)
 OPERATOR: Final = one_of(argument("--uid", help=UID_HELP), _UID_HASH, required=True)
 ANY_OPERATOR: Final = one_of(argument("--uid", help=f"only {UID_HELP}"), _UID_HASH)

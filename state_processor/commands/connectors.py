@@ -20,8 +20,8 @@ from state_processor.commands.command import (
     UID,
     UID_HELP,
     argument,
+    call,
     command,
-    flag_values,
     flags,
     pairs,
     print_json,
@@ -118,7 +118,7 @@ def _print(table: pa.Table, options: argparse.Namespace, hidden: frozenset[str],
 
 
 def _splits(options: argparse.Namespace) -> pa.Table:
-    return arrow.read_source_splits(options.path, options.uid, options.connector, **flag_values(options))
+    return call(arrow.read_source_splits, options)
 
 
 @command(
@@ -136,8 +136,7 @@ def _show(options: argparse.Namespace) -> None:
 
 
 def _state(options: argparse.Namespace) -> pa.Table:
-    operator = OperatorIdentifier.of(options.uid)
-    return arrow.read_sink_state(options.path, operator, options.connector, options.committer, **flag_values(options))
+    return call(arrow.read_sink_state, options)
 
 
 @rewriting(

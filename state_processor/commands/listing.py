@@ -77,7 +77,7 @@ def _access(options: argparse.Namespace) -> SnapshotAccess:
 )
 def _list(options: argparse.Namespace) -> bool:
     access = _access(options)
-    discovery = discovered(options.path, options.depth, access)
+    discovery = discovered(options.directory, options.depth, access)
     snapshots = checked(discovery.snapshots, access) if options.check else discovery.snapshots
     rows = snapshots_table(recovering(snapshots, options.high_availability, discovery.pointers, access)).to_pylist()
     if options.json:
@@ -91,7 +91,7 @@ def _list(options: argparse.Namespace) -> bool:
 
 
 def _print(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
-    prefix = str(Location.given(options.path)).rstrip("/") + "/"
+    prefix = str(Location.given(options.directory)).rstrip("/") + "/"
     lines = [
         with_sizes(row)
         | {"path": row["path"].removeprefix(prefix), "time": time_text(row["time"])}
@@ -122,7 +122,7 @@ def _completeness(row: dict[str, Any]) -> bool | str:
 )
 def _latest(options: argparse.Namespace) -> bool:
     access = _access(options)
-    discovery = discovered(options.path, options.depth, access)
+    discovery = discovered(options.directory, options.depth, access)
     snapshots = [info for info in discovery.snapshots if options.kind in (None, info.kind)]
     _report_depth(discovery, options)
     for info in checked(snapshots, access) if options.check else snapshots:
@@ -147,4 +147,4 @@ def _report_depth(discovery: Discovery, options: argparse.Namespace) -> None:
 
 
 def _complain_of_nothing(noun: str, options: argparse.Namespace) -> None:
-    complain(f"no {noun} found in {options.path}: name another directory, or search deeper with --depth")
+    complain(f"no {noun} found in {options.directory}: name another directory, or search deeper with --depth")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from inspect import Parameter, signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -17,7 +16,9 @@ from state_processor.commands.command import (
     Argument,
     Command,
     argument,
+    arguments_of,
     command,
+    defaults_of,
     flag,
     flag_values,
     flags,
@@ -91,17 +92,11 @@ def by_method(name: str, text: str, method: Callable[..., SavepointWriter], *arg
 
     ``name``, ``text`` and ``*arguments``: as for :func:`rewriting`.
     """
-    parameters = list(signature(method).parameters.values())[1:]
-
-    def add_defaults(parser: argparse.ArgumentParser) -> None:
-        for parameter in parameters:
-            if parameter.default is not Parameter.empty and parser.get_default(parameter.name) is None:
-                parser.set_defaults(**{parameter.name: parameter.default})
 
     def change(plan: SavepointBuild, options: argparse.Namespace) -> None:
-        method(SavepointWriter(plan), **{parameter.name: getattr(options, parameter.name) for parameter in parameters})
+        method(SavepointWriter(plan), **arguments_of(method, options))
 
-    return rewriting(name, text, *arguments, add_defaults, python=(f"SavepointWriter.{method.__name__}",))(change)
+    return rewriting(name, text, *arguments, defaults_of(method), python=(f"SavepointWriter.{method.__name__}",))(change)
 
 
 def _write(options: argparse.Namespace) -> None:
@@ -242,7 +237,7 @@ _WITH_TTL: Final = by_method(
     SavepointWriter.with_ttl,
     UID,
     _STATE,
-    argument("--off", dest="enabled", action="store_false", help="take time-to-live away instead of adding it"),
+    switch("--off", "take time-to-live away instead of adding it", clears="enabled"),
 )
 _TOUCH: Final = by_method(
     "touch",

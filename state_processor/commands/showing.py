@@ -23,7 +23,9 @@ from state_processor.commands.command import (
     SNAPSHOT,
     argument,
     by_argument,
+    call,
     command,
+    defaults_of,
     flag,
     flag_values,
     flags,
@@ -254,11 +256,12 @@ def _json_or_text(text: str) -> Any:
     flags(Kind.SIZES),
     ANY_OPERATOR,
     by_argument(get_args(SizesBy)),
-    argument("--top", type=positive, default=20, metavar="N", help="number of rows (default: 20)"),
+    argument("--top", type=positive, metavar="N", help="number of rows (default: %(default)s)"),
+    defaults_of(arrow.size_report),
     python=("SavepointReader.size_report",),
 )
 def _sizes(options: argparse.Namespace) -> None:
-    rows = arrow.size_report(options.path, named_operator(options), options.by, options.top, **flag_values(options)).to_pylist()
+    rows = call(arrow.size_report, options).to_pylist()
     if options.json:
         print_json(rows)
         return

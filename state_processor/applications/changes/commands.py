@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from state_processor import OperatorIdentifier, arrow
+from state_processor import arrow
 from state_processor.command_line import (
     ANY_OPERATOR,
     DIFFERENCES,
@@ -17,6 +17,7 @@ from state_processor.command_line import (
     PRINTING,
     Answer,
     argument,
+    arguments_of,
     command,
     flag_values,
     flags,
@@ -55,18 +56,17 @@ from state_processor.states import FULL
     python=("sp.arrow.diff", "sp.arrow.diff_summary"),
 )
 def _diff(options: argparse.Namespace) -> Answer:
-    operator = named_operator(options)
     values = {**DISPLAY, **flag_values(options)}
-    if options.state is not None and operator is None:
+    if options.state is not None and named_operator(options) is None:
         raise OptionError(f"--state {options.state}: also name the operator with --uid or --uid-hash")
     if options.state is not None and options.all:
         raise OptionError("--all applies without --state: leave out one of them")
-    if options.state is not None and operator is not None:
-        rows = arrow.diff(options.old, options.new, operator, options.state, options.full, **values)
+    if options.state is not None:
+        rows = arrow.diff(**arguments_of(arrow.diff, options), **values)
         differs = _diff_of_values(iter(rows), options)
         is_whole = True
     else:
-        differs, is_whole = _diff_of_states(operator, values, options)
+        differs, is_whole = _diff_of_states(values, options)
     return Answer.of(wrong=differs and options.exit_code, unchecked=not is_whole)
 
 
@@ -82,13 +82,11 @@ def _diff_of_values(batches: Iterator[pa.RecordBatch], options: argparse.Namespa
     return bool(first.num_rows)
 
 
-def _diff_of_states(
-    operator: OperatorIdentifier | None, values: dict[str, Any], options: argparse.Namespace
-) -> tuple[bool, bool]:
+def _diff_of_states(values: dict[str, Any], options: argparse.Namespace) -> tuple[bool, bool]:
     """Print the number of differences of each state, and return whether the snapshots differ, and whether all were compared."""
     of_values = DiffSnapshotOptions.__annotations__.keys() - CountSnapshotOptions.__annotations__
     check_given(values, sorted(of_values), "with --state: add that")
-    rows = arrow.diff_summary(options.old, options.new, operator, options.full, **values).to_pylist()
+    rows = arrow.diff_summary(**arguments_of(arrow.diff_summary, options), **values).to_pylist()
     uncompared = [row for row in rows if row["not_compared"] is not None]
     differing = [row for row in rows if _differs(row)]
     renamed = {row["operator_uid_hash"]: with_operator(row)["operator"] for row in rows if row["renamed_from"]}

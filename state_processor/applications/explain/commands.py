@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from state_processor.applications.explain.explaining import explain
-from state_processor.command_line import Answer, argument, command, flag_values, flags, print_json, say, switch
+from state_processor.command_line import Answer, argument, call, command, flags, print_json, say, switch
 from state_processor.options import Kind
 
 
@@ -18,7 +18,7 @@ from state_processor.options import Kind
     "job. Each cause says whether the snapshot confirms it. Repairs are commands; those that keep state come first. Without a "
     "trace, the mismatches of snapshot and job are the causes.",
     argument(
-        "path",
+        "snapshot",
         metavar="SNAPSHOT",
         nargs="?",
         help="directory of the snapshot, its _metadata, or with --error the directory of a job: a path or URL",
@@ -27,10 +27,10 @@ from state_processor.options import Kind
     argument(
         "--job", metavar="NEW", help="the new job, as for the command check; a savepoint of its start without state is enough"
     ),
-    argument("--symptom", metavar="TEXT", default="", help="what the job does wrong, in words, if it starts"),
+    argument("--symptom", metavar="TEXT", help="what the job does wrong, in words, if it starts"),
     argument("--flink", metavar="VERSION", help="the Flink version of the job (default: as the trace or NEW says)"),
     argument("--backend", choices=("hashmap", "rocksdb", "forst"), help="the state backend of the job"),
-    switch("--no-contents", "compare descriptions alone, without reading files and values"),
+    switch("--no-contents", "compare descriptions alone, without reading files and values", clears="contents"),
     switch("--json", "one JSON object per cause instead of text"),
     flags(Kind.CHECKS),
     fails="no cause was found",
@@ -39,16 +39,7 @@ from state_processor.options import Kind
 )
 def _explain(options: argparse.Namespace) -> Answer:
     error = sys.stdin.read() if options.error == "-" else None if options.error is None else Path(options.error)
-    explanation = explain(
-        options.path,
-        error=error,
-        job=options.job,
-        symptom=options.symptom,
-        flink=options.flink,
-        backend=options.backend,
-        contents=not options.no_contents,
-        **flag_values(options),
-    )
+    explanation = call(explain, options, error=error)
     if options.json:
         print_json(explanation.records())
     else:

@@ -21,16 +21,17 @@ import pyarrow as pa
 
 from state_processor import __version__
 from state_processor.applications.fleet.measures import KINDS
-from state_processor.applications.fleet.table import SORTS, TRANSACTION_TIMEOUT, fleet
+from state_processor.applications.fleet.table import SORTS, fleet
 from state_processor.applications.report.page import STYLE
 from state_processor.command_line import (
     PRINTING,
     UNBOUNDED,
     argument,
+    call,
     check_new,
     command,
     count_text,
-    flag_values,
+    defaults_of,
     flags,
     new_file,
     not_negative,
@@ -46,7 +47,7 @@ from state_processor.command_line import (
 )
 from state_processor.errors import OptionError, StateProcessorError
 from state_processor.options import Kind
-from state_processor.snapshots import DEPTH, Location
+from state_processor.snapshots import Location
 from state_processor.support import presentable, process_lock
 
 # Metrics in the text format of OpenMetrics: as text, and served to a scraper
@@ -314,15 +315,14 @@ _PAGE, _PARQUET = (".html", ".htm"), ".parquet"
     "Show a row for each job below directories or buckets: the newest complete snapshot, its age and size, growth per day, the "
     "largest operators, and findings. Only _metadata files are read, unless --headers, --check or --orphans is given. A snapshot "
     "or directory that can't be read is an error in its row.",
-    argument("paths", metavar="DIR", nargs="+", help="directories of checkpoints, savepoints or jobs: paths or URLs"),
-    argument("--depth", type=not_negative, default=DEPTH, metavar="N", help="levels below DIR to search (default: %(default)s)"),
-    argument("--sort", choices=SORTS, default="job", help="order of the rows; all but job: largest first (default: %(default)s)"),
+    argument("directories", metavar="DIR", nargs="+", help="directories of checkpoints, savepoints or jobs: paths or URLs"),
+    argument("--depth", type=not_negative, metavar="N", help="levels below DIR to search (default: %(default)s)"),
+    argument("--sort", choices=SORTS, help="order of the rows; all but job: largest first (default: %(default)s)"),
     switch("--headers", "read the headers of state files, to know which Flink restores the states and what Kryo wrote"),
     switch("--check", "look for every file of the newest snapshots"),
     switch("--orphans", "list all files, and count those that no snapshot uses; nothing is removed"),
     argument(
         "--transaction-timeout",
-        default=TRANSACTION_TIMEOUT,
         metavar="TIME",
         help="age of a snapshot after which brokers have aborted the transactions of its sinks (default: %(default)s)",
     ),
@@ -335,6 +335,7 @@ _PAGE, _PARQUET = (".html", ".htm"), ".parquet"
     argument(
         "--interval", type=positive, metavar="SECONDS", help="with --openmetrics :PORT: time between measurements (default: 60)"
     ),
+    defaults_of(fleet),
     PRINTING,
     flags(Kind.SNAPSHOTS),
     fails="a row has an error, or no job is found",
@@ -346,17 +347,7 @@ def _fleet(options: argparse.Namespace) -> bool:
         raise OptionError("--interval is for --openmetrics :PORT: add that")
     if options.output is not None:
         _check_output(options.output)
-    measure = partial(
-        fleet,
-        options.paths,
-        sort=options.sort,
-        headers=options.headers,
-        check=options.check,
-        orphans=options.orphans,
-        transaction_timeout=options.transaction_timeout,
-        depth=options.depth,
-        **flag_values(options),
-    )
+    measure = partial(call, fleet, options)
     if address is not None:
         _serve(address, measure, options)
         return True
@@ -385,7 +376,7 @@ def _write(table: pa.Table, options: argparse.Namespace) -> None:
             write_rows(file, "parquet", None, table.schema, iter(table.to_batches()), quote_formulas=False)
         else:
             file.write(
-                fleet_page(table.to_pylist(), map(presentable, options.paths), datetime.now(UTC)).encode("utf-8", "replace")
+                fleet_page(table.to_pylist(), map(presentable, options.directories), datetime.now(UTC)).encode("utf-8", "replace")
             )
     say(f"{table.num_rows} rows")
 
@@ -404,7 +395,7 @@ def _print(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
     if not rows:
         say("No job found")
         return
-    prefix = f"{str(Location.given(options.paths[0])).rstrip('/')}/" if len(options.paths) == 1 else ""
+    prefix = f"{str(Location.given(options.directories[0])).rstrip('/')}/" if len(options.directories) == 1 else ""
     lines = [
         {
             "job": row["job_id"] or row["directory"].removeprefix(prefix),

@@ -16,12 +16,11 @@ from state_processor.command_line import (
     UNBOUNDED,
     Answer,
     argument,
+    call,
     check_new,
     command,
-    flag_values,
     flags,
     group,
-    named_operator,
     not_negative,
     positive,
     print_json,
@@ -82,15 +81,14 @@ def _number(text: str) -> int | float:
 def _find(options: argparse.Namespace) -> Answer:
     if not (options.text or options.number or options.key):
         raise OptionError("nothing to find: add --text, --number or --key")
-    sought = {"text": options.text, "number": options.number, "key": options.key, **flag_values(options)}
     jobs: list[dict[str, Any]] = []
     depth = _depth(options)
     if depth is None:
-        findings = find(options.paths, **sought)
+        findings = call(find, options)
     else:
         from state_processor.applications.fleet.finding import JOB_COLUMNS, WHOLE, error_lines, find_in_fleet
 
-        findings = of_fleet = find_in_fleet(options.paths, depth=depth, **sought)
+        findings = of_fleet = call(find_in_fleet, options, directories=options.paths, depth=depth)
         jobs = of_fleet.jobs.to_pylist()
     if options.json:
         print_json(jobs)
@@ -181,17 +179,14 @@ def _erased(options: argparse.Namespace, target: str) -> ErasureReport | FleetEr
     from state_processor.applications.fleet.erasing import erase_in_fleet
 
     depth = _depth(options)
-    names = ("remove", "text", "key", "format", "backend")
-    common = {**{name: getattr(options, name) for name in names}, **flag_values(options)}
     if depth is None:
         if len(options.path) > 1:
             raise OptionError("several directories IN are for --fleet: name one savepoint")
-        of_rows = {"where": options.where, "uid": named_operator(options), "state": options.state}
-        return erase(options.path[0], target, **of_rows, overwrite=options.overwrite, **common)
+        return call(erase, options, path=options.path[0], target=target)
     unfit = [name for name in ("where", "uid", "uid_hash", "state", "overwrite") if getattr(options, name)]
     if unfit:
         raise OptionError(f"{', '.join(map(spelled, unfit))} is not for --fleet: erase from one savepoint")
-    return erase_in_fleet(options.path, target, depth=depth, **common)
+    return call(erase_in_fleet, options, directories=options.path, target=target, depth=depth)
 
 
 def _depth(options: argparse.Namespace) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, get_args
+from typing import get_args
 
 from state_processor.applications.history.growth import SNAPSHOTS, growth, state_label
 from state_processor.applications.history.history import HistoryBy, history
@@ -13,10 +13,10 @@ from state_processor.command_line import (
     SEARCHED,
     argument,
     by_argument,
+    call,
     command,
     count_text,
     filled,
-    flag_values,
     positive,
     print_json,
     print_table,
@@ -53,8 +53,7 @@ def _history(options: argparse.Namespace) -> None:
         return
     if options.at_least is not None:
         raise OptionError("--at-least is for --growth: add that")
-    by: Any = options.by
-    rows = history(options.path, by=by, depth=options.depth, **flag_values(options)).to_pylist()
+    rows = call(history, options).to_pylist()
     if options.json:
         print_json(rows)
         return
@@ -64,7 +63,7 @@ def _history(options: argparse.Namespace) -> None:
         | {"per_hour": "" if row["bytes_per_hour"] is None else f"{row['bytes_per_hour']:+.0f}"}
         for row in rows
     ]
-    key_group = ["key_group"] if by == "key_group" else []
+    key_group = ["key_group"] if options.by == "key_group" else []
     columns = ["time", "checkpoint_id", "operator", "state_name", *key_group, "size", "per_hour", "entries_estimate"]
     print_table(columns, lines, options)
     for number in sorted({row["checkpoint_id"] for row in rows if row["reference_checkpoint_id"] is not None}):
@@ -75,7 +74,7 @@ def _growth(options: argparse.Namespace) -> None:
     if options.by != "state":
         raise OptionError("--growth shows states, and the number of key groups that have grown: leave out --by")
     at_least = SNAPSHOTS if options.at_least is None else options.at_least
-    rows = growth(options.path, at_least=at_least, depth=options.depth, **flag_values(options)).to_pylist()
+    rows = call(growth, options).to_pylist()
     if options.json:
         print_json(rows)
         return

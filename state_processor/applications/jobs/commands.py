@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 from state_processor import OperatorIdentifier, __version__
 from state_processor.applications.jobs.check import check_job
 from state_processor.applications.jobs.matching import match_operators
-from state_processor.applications.jobs.opening import signature_of, signature_of_snapshot
+from state_processor.applications.jobs.opening import signature, signature_of, signature_of_snapshot
 from state_processor.applications.jobs.plan_compiler import plan_from_sql
 from state_processor.applications.jobs.verdicts import JobReport, OperatorVerdict, Outcome, StateVerdict
 from state_processor.command_line import (
@@ -30,6 +30,7 @@ from state_processor.command_line import (
     Answer,
     Argument,
     argument,
+    call,
     command,
     flag_values,
     flags,
@@ -183,7 +184,7 @@ def _new_file(content: str) -> Argument:
     python=("sp.signature",),
 )
 def _signature(options: argparse.Namespace) -> None:
-    text = str(signature_of(options.path, SnapshotAccess.of(**flag_values(options))))
+    text = str(call(signature, options))
     _print_or_write(text, f"{text}\n", options)
 
 
@@ -206,7 +207,11 @@ def _print_or_write(text: str, content: str, options: argparse.Namespace) -> Non
     argument("--flink", metavar="VERSION", help="the Flink version of the new job (default: as NEW says)"),
     argument("--backend", choices=("hashmap", "rocksdb", "forst"), help="the state backend of the new job"),
     repeated("--unchanged", "a Java class or an operator whose code is the same in both jobs", metavar="NAME"),
-    switch("--no-contents", "compare descriptions alone, without reading files and values; the answer is never yes"),
+    switch(
+        "--no-contents",
+        "compare descriptions alone, without reading files and values; the answer is never yes",
+        clears="contents",
+    ),
     switch("--json", "one JSON object per operator instead of text"),
     argument("--junit", metavar="FILE", help="also write the report as JUnit XML; replaces FILE"),
     argument("--sarif", metavar="FILE", help="also write the report as SARIF for code scanning; replaces FILE"),
@@ -216,14 +221,7 @@ def _print_or_write(text: str, content: str, options: argparse.Namespace) -> Non
     python=("sp.check_job",),
 )
 def _check(options: argparse.Namespace) -> Answer:
-    report = check_job(
-        *(options.path, options.job),
-        flink=options.flink,
-        backend=options.backend,
-        unchanged=options.unchanged,
-        contents=not options.no_contents,
-        **flag_values(options),
-    )
+    report = call(check_job, options)
     if options.json:
         print_json(report.records())
     else:
@@ -246,8 +244,8 @@ def _text_of_file(path: str) -> str | None:
     "operators of a snapshot and of a new job, matched",
     "Match the operators of a snapshot with the operators of a new job: by ids, names and states. An ambiguous match is "
     "shown with its candidates, and is not part of the mapping that rename-uid --mapping applies.",
-    argument("path", metavar="OLD", help="directory of the snapshot, or its _metadata; or its signature"),
-    argument("job", metavar="NEW", help=f"the new job: {JOB_HELP}"),
+    argument("old", metavar="OLD", help="directory of the snapshot, or its _metadata; or its signature"),
+    argument("new", metavar="NEW", help=f"the new job: {JOB_HELP}"),
     argument("--graph", metavar="FILE", help="the graph of the job that wrote the snapshot, as Flink prints it"),
     argument("--new-graph", metavar="FILE", help="the graph of the new job, as Flink prints it: for names of its operators"),
     _new_file("mapping"),
@@ -258,7 +256,7 @@ def _text_of_file(path: str) -> str | None:
     python=("sp.match_operators",),
 )
 def _match(options: argparse.Namespace) -> Answer:
-    matches = match_operators(options.path, options.job, graph=options.graph, new_graph=options.new_graph, **flag_values(options))
+    matches = call(match_operators, options)
     say(matches.to_json() if options.json else str(matches))
     if options.output is not None:
         write_text(options.output, f"{matches.to_json()}\n", replaced=options.overwrite)
@@ -324,7 +322,7 @@ def _json(text: str) -> Any:
         help="directory of a Flink distribution, or the version that has to be installed (default: FLINK_HOME, or the package "
         "apache-flink-libraries)",
     ),
-    repeated("--jar", "jar of a connector", metavar="FILE"),
+    repeated("--jar", "jar of a connector", dest="jars", metavar="FILE"),
     repeated(
         "--set",
         "option of the job that is not in the text, such as table.exec.mini-batch.enabled=true",
@@ -338,8 +336,7 @@ def _compile_plan(options: argparse.Namespace) -> None:
         sql = Path(options.sql).read_text("utf-8")
     except FileNotFoundError:
         raise MissingFileError(f"{options.sql} does not exist") from None
-    settings = pairs("--set", "NAME=VALUE", options.set)
-    plan = plan_from_sql(sql, flink=options.flink, jars=options.jar, options=settings)
+    plan = call(plan_from_sql, options, sql=sql, options=pairs("--set", "NAME=VALUE", options.set))
     _print_or_write(plan, plan, options)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from logging import getLogger
 from os import PathLike, fspath
@@ -38,13 +38,13 @@ from state_processor.applications.lake.targets import Changes, ConflictError, La
 from state_processor.command_line import (
     OPERATOR,
     argument,
+    arguments_of,
     command,
     flag_values,
     flags,
     pairs,
     print_json,
     repeated,
-    required_operator,
     say,
     switch,
 )
@@ -392,16 +392,8 @@ _INTERVAL: Final = "10s"
 def _sync(options: argparse.Namespace) -> bool:
     if not options.follow:
         check_given({"interval": options.interval}, ("interval",), "with --follow: add that")
-    table = TableSync.of(
-        options.checkpoints,
-        required_operator(options),
-        options.state,
-        options.to,
-        options.format,
-        pairs("--to-option", "KEY=VALUE", options.to_option),
-        flag_values(options),
-        options.allow_missing,
-    )
+    to_options = pairs("--to-option", "KEY=VALUE", options.to_option)
+    table = TableSync.of(**arguments_of(TableSync.of, options), to_options=to_options, options=flag_values(options))
     if options.follow:
         for commit in table.follow(options.interval or _INTERVAL):
             _print(commit, options)
@@ -415,8 +407,7 @@ def _sync(options: argparse.Namespace) -> bool:
 
 def _print(commit: SyncCommit, options: argparse.Namespace) -> None:
     if options.json:
-        names = ("checkpoint_id", "checkpoint", "is_full", "upserts", "deletes", "reason", "note")
-        print_json([{name: getattr(commit, name) for name in names}])
+        print_json([asdict(commit)])
     elif commit.is_full:
         say(f"checkpoint {commit.checkpoint_id}: all {commit.upserts} rows written ({commit.reason})")
     else:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from os import PathLike, fspath
-from typing import Any, Final, Unpack
+from typing import Final, Unpack
 
 from state_processor.applications.retention.file_uses import FileUses, find_file_uses, is_below, is_savepoint_name, real_path
 from state_processor.applications.retention.removal import (
@@ -34,8 +34,8 @@ from state_processor.command_line import (
     UNBOUNDED,
     Argument,
     argument,
+    call,
     command,
-    flag_values,
     flags,
     positive,
     print_json,
@@ -462,11 +462,10 @@ _POINTERS: Final = argument(
 _FAILS: Final = "no file can be removed"
 
 
-def _removal(subject: str) -> Argument:
-    """Return the arguments of commands that remove files; ``subject`` has an age."""
-    text = f"{subject} within this time stay (default: %(default)s)"
+def _removal(too_young: str) -> Argument:
+    """Return the arguments of commands that remove files; ``too_young`` says what stays because of its age."""
     return several(
-        argument("--older-than", default=GUARD, metavar="AGE", help=text),
+        argument("--older-than", default=GUARD, metavar="AGE", help=f"{too_young} (default: %(default)s)"),
         switch("--delete", "remove the files; without it, they are only shown"),
         switch("--json", "one JSON object instead of text"),
     )
@@ -482,14 +481,14 @@ def _removal(subject: str) -> Argument:
     python=("sp.files",),
 )
 def _files(options: argparse.Namespace) -> None:
-    uses = files(options.path, also=options.also, **flag_values(options))
+    uses = call(files, options)
     if options.json:
         print_json(
             {"path": use.path, "size_in_bytes": use.size, "modified": use.modified, "snapshots": list(use.snapshots)}
             for use in uses
         )
         return
-    prefix = str(Location.given(options.path)).rstrip("/") + "/"
+    prefix = str(Location.given(options.directory)).rstrip("/") + "/"
     lines = [
         {
             "size": size_text(use.size),
@@ -514,12 +513,12 @@ def _users(users: list[str]) -> str:
     "Nothing is removed either if the _metadata of a snapshot there can't be read.",
     DIRECTORY,
     _ALSO,
-    _removal("files that were changed"),
+    _removal("files that were changed within this time stay"),
     fails=_FAILS,
     python=("sp.orphans",),
 )
 def _orphans(options: argparse.Namespace) -> bool:
-    return _report(orphans(options.path, **_removal_arguments(options)), options)
+    return _report(call(orphans, options), options)
 
 
 @command(
@@ -529,13 +528,12 @@ def _orphans(options: argparse.Namespace) -> bool:
     SNAPSHOT,
     _POINTERS,
     _ALSO,
-    _removal("a snapshot that was written"),
+    _removal("a snapshot that was written within this time stays"),
     fails=_FAILS,
     python=("sp.dispose",),
 )
 def _dispose(options: argparse.Namespace) -> bool:
-    pointers = {"high_availability": options.high_availability}
-    return _report(dispose(options.path, **pointers, **_removal_arguments(options)), options)
+    return _report(call(dispose, options), options)
 
 
 @command(
@@ -548,18 +546,12 @@ def _dispose(options: argparse.Namespace) -> bool:
     argument("--keep", type=positive, metavar="N", help="number of newest checkpoints of each job that stay"),
     argument("--newer-than", metavar="AGE", help="checkpoints of this age stay, such as 7d, and the newest of each job"),
     _POINTERS,
-    _removal("checkpoints that were written"),
+    _removal("checkpoints that were written within this time stay"),
     fails=_FAILS,
     python=("sp.retain",),
 )
 def _retain(options: argparse.Namespace) -> bool:
-    limits = {"keep": options.keep, "newer_than": options.newer_than, "high_availability": options.high_availability}
-    return _report(retain(options.path, **limits, **_removal_arguments(options)), options)
-
-
-def _removal_arguments(options: argparse.Namespace) -> dict[str, Any]:
-    arguments = {"older_than": options.older_than, "delete": options.delete, "also": options.also}
-    return arguments | flag_values(options)
+    return _report(call(retain, options), options)
 
 
 def _report(summary: RemovalSummary, options: argparse.Namespace) -> bool:

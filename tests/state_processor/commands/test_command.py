@@ -1,17 +1,34 @@
-"""Commands of installed packages: the example of the documentation, and packages that fail."""
+"""Functions that commands call with their arguments, and commands of installed packages."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Unpack
 
 import pytest
 
-from state_processor import cli
-from state_processor.commands.command import ENTRY_POINT_GROUP
+from state_processor import OperatorIdentifier, cli
+from state_processor.backends.read.read_options import Kind
+from state_processor.commands.command import (
+    ANY_OPERATOR,
+    DIRECTORY,
+    ENTRY_POINT_GROUP,
+    Argument,
+    argument,
+    arguments_of,
+    call,
+    defaults_of,
+    flags,
+    repeated,
+    switch,
+)
+from state_processor.options.groups import DirectoryOptions
+from state_processor.options.keywords import takes_options
 from tests.state_processor.samples import ORDERS_PATH
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "build-an-application.md"
@@ -98,3 +115,76 @@ def test_packages_that_fail_are_named(
     assert problem in message
     assert "the command is not known" in message
     assert cli.main(["states", ORDERS_PATH]) == 0
+
+
+@takes_options
+def _sizes(
+    directory: str,
+    uid: str | OperatorIdentifier | None = None,
+    top: int = 5,
+    unit: str | None = None,
+    names: tuple[str, ...] = (),
+    *,
+    full: bool = True,
+    **options: Unpack[DirectoryOptions],
+) -> dict[str, Any]:
+    """Return the arguments."""
+    return {"directory": directory, "uid": uid, "top": top, "unit": unit, "names": names, "full": full, **options}
+
+
+_OF_SIZES: tuple[Argument, ...] = (
+    DIRECTORY,
+    ANY_OPERATOR,
+    argument("--top", type=int),
+    argument("--unit"),
+    repeated("--name", "a name", dest="names"),
+    switch("--fast", "skip parts", clears="full"),
+    switch("--json", "as JSON"),
+    flags(Kind.SNAPSHOTS),
+)
+
+
+def _parsed(*words: str, arguments: tuple[Argument, ...] = _OF_SIZES) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    for add in arguments:
+        add(parser)
+    return parser.parse_args(words)
+
+
+def test_a_function_gets_the_arguments_with_the_names_of_its_parameters() -> None:
+    words = ("jobs", "--uid-hash", "0" * 32, "--top", "3", "--name", "a", "--name", "b", "--fast", "--json")
+    assert call(_sizes, _parsed(*words, "--map", "s3://old=/new")) == {
+        "directory": "jobs",
+        "uid": OperatorIdentifier.for_uid_hash("0" * 32),
+        "top": 3,
+        "unit": None,
+        "names": ["a", "b"],
+        "full": False,
+        "path_mapping": {"s3://old": "/new"},
+    }
+    assert call(_sizes, _parsed("jobs", "--uid", "orders"), directory="others")["uid"] == OperatorIdentifier.of("orders")
+    assert call(_sizes, _parsed("jobs", "--uid", "orders"), directory="others")["directory"] == "others"
+
+
+def test_arguments_that_are_not_given_are_left_to_the_function() -> None:
+    assert arguments_of(_sizes, _parsed("jobs")) == {"directory": "jobs", "names": [], "full": True}
+    assert call(_sizes, _parsed("jobs"))["top"] == 5
+
+
+def test_a_parameter_without_a_default_is_none_if_its_argument_is_not_given() -> None:
+    def unit(unit: str | None) -> str | None:
+        return unit
+
+    assert call(unit, _parsed("jobs")) is None
+
+
+def test_a_flag_that_the_function_does_not_have_is_not_dropped() -> None:
+    with pytest.raises(TypeError, match="path_mapping"):
+        call(lambda directory: directory, _parsed("jobs", "--map", "s3://old=/new"))
+
+
+def test_arguments_have_the_defaults_of_the_function() -> None:
+    with_defaults = (*_OF_SIZES, defaults_of(_sizes))
+    assert vars(_parsed("jobs", arguments=with_defaults)).items() >= {"top": 5, "unit": None, "full": True}.items()
+    assert _parsed("jobs", "--top", "3", "--fast", arguments=with_defaults).top == 3
+    assert _parsed(arguments=(argument("--top", default=1), defaults_of(_sizes))).top == 1
