@@ -20,7 +20,6 @@ from state_processor.backends.analysis.store_changes import (
     FULL as FULL,
 )
 from state_processor.backends.analysis.stored_bytes import (
-    Positions as Positions,
     all_parts as all_parts,
     contents as contents,
     erased_keys as erased_keys,
@@ -125,7 +124,6 @@ from state_processor.backends.read.stored_operator import (
 )
 from state_processor.backends.state.descriptions import (
     BROADCAST as BROADCAST,
-    BroadcastDescription as BroadcastDescription,
     EVENT_TIMER as EVENT_TIMER,
     KeyedDescription as KeyedDescription,
     LIST as LIST,

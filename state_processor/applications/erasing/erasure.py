@@ -57,6 +57,7 @@ from state_processor.states import (
     table_origins,
     with_read_types,
 )
+from state_processor.write import SavepointBuild
 
 KeysOf = Callable[[OperatorState], Mapping[str, ErasedKeys]]
 """Returns the erased keys of an operator by state; nothing if its keys have another type."""
@@ -274,10 +275,10 @@ class Erasure:
         self.texts = list(map(str, self.needles))
         patterns = [pattern for needle in self.needles for pattern in needle.patterns]
         self._holds = holding(patterns, self.texts)
-        self._writer = SavepointWriter.from_existing(self.path, **self.options)
-        snapshot = self._writer._build.snapshot
-        assert snapshot is not None  # the writer starts from it
-        self.snapshot = snapshot
+        self._build = SavepointBuild.from_existing(self.path, access=self.access, scratch=self.options.get("scratch"))
+        self._writer = SavepointWriter(self._build)
+        assert self._build.snapshot is not None  # the new savepoint starts from it
+        self.snapshot = self._build.snapshot
         self._fitting: set[int] = set()
 
     def prepare(self) -> None:
@@ -367,7 +368,7 @@ class Erasure:
                 elements |= {(split.subtask, start + positions[at]): row for at, row in erased.items()}
                 start += batch.num_rows
         if elements:
-            with self._writer._build.change(place.uid, existing=True) as draft:
+            with self._build.change(place.uid, existing=True) as draft:
                 edit_elements(draft, state, reader, elements)
 
     # Keys
@@ -457,7 +458,7 @@ class Erasure:
 
     def _erases_in_files(self, operator: OperatorState) -> bool:
         """Set that erased entries of an operator leave its files, not only the state; return whether it has such entries."""
-        with self._writer._build.change(_uid(operator), existing=True) as draft:
+        with self._build.change(_uid(operator), existing=True) as draft:
             changes = draft.changes
             changes.erases = bool(changes.deletions or changes.state_rows)
             return changes.erases
@@ -470,7 +471,7 @@ class Erasure:
         rewritten = False
         for operator in self.snapshot.metadata.operators if self.format == NATIVE else ():
             if operator.operator_id in operators and next(stored_tables(self.snapshot, operator), None) is not None:
-                with self._writer._build.change(_uid(operator), existing=True) as draft:
+                with self._build.change(_uid(operator), existing=True) as draft:
                     draft.changes.rewrites = rewritten = True
         return rewritten
 
