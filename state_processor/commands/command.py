@@ -1,8 +1,9 @@
 """Commands: functions with their arguments, flags of options among them, and what they print: tables, JSON, and new files.
 
-:func:`command` makes a command of a function, which gets the parsed arguments and prints. What a user may do in Python, too, it
-leaves to the public function: :func:`call` passes the arguments by the names of the parameters, which also give the defaults. A module of commands is imported if its
-command is called, or the help of all commands. Entry points name commands of installed packages.
+:func:`command` makes a command of a function, which gets the parsed arguments and prints. If a public function of
+Python does the same, :func:`call` passes it the arguments by the names of its parameters, and :func:`defaults_of` gives them its
+defaults. A module of commands is imported if its command is called, or the help of all commands. Entry points name commands of
+installed packages.
 """
 
 from __future__ import annotations

@@ -6,10 +6,13 @@ import argparse
 import re
 import shlex
 from importlib import import_module
+from inspect import signature, unwrap
+from operator import attrgetter
 from pathlib import Path
 from typing import get_type_hints
 
-from state_processor import cli
+import state_processor as sp
+from state_processor import arrow, cli
 from state_processor.cli import command_parser
 from state_processor.commands.command import commands_of
 from state_processor.types.answers import Answer
@@ -27,6 +30,24 @@ def test_commands_with_exit_codes_of_their_own_describe_them() -> None:
     runs = {name: get_type_hints(parser.get_default("run")).get("return") for name, parser in commands.choices.items()}
     assert described == {name for name, returned in runs.items() if returned in (bool, Answer)}
     assert described >= {"list", "latest", "validate", "check-query"}
+
+
+def test_commands_name_functions_that_exist_and_have_their_defaults() -> None:
+    rooms = {"sp": sp, "SavepointReader": arrow.SavepointReader, "SavepointWriter": arrow.SavepointWriter}
+    compared = set()
+    for command in cli._commands(None):
+        parser = argparse.ArgumentParser()
+        for add in command.arguments:
+            add(parser)
+        for name in command.python:
+            room, _, path = name.partition(".")
+            parameters = signature(unwrap(attrgetter(path)(rooms[room]))).parameters
+            for argument in parser._actions:
+                default = parser.get_default(argument.dest)
+                if argument.nargs != 0 and default and argument.dest in parameters:  # a switch may be the opposite
+                    assert default == parameters[argument.dest].default, (command.name, argument.dest)
+                    compared.add((command.name, argument.dest))
+    assert compared >= {("fleet", "transaction_timeout"), ("list", "depth"), ("retain", "older_than"), ("sizes", "top")}
 
 
 ROOT = Path(__file__).parents[2]

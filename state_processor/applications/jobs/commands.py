@@ -23,6 +23,7 @@ from state_processor.applications.jobs.matching import match_operators
 from state_processor.applications.jobs.opening import signature, signature_of, signature_of_snapshot
 from state_processor.applications.jobs.plan_compiler import plan_from_sql
 from state_processor.applications.jobs.verdicts import JobReport, OperatorVerdict, Outcome, StateVerdict
+from state_processor.arrow import SavepointWriter
 from state_processor.command_line import (
     JSON_LINES,
     SNAPSHOT,
@@ -30,6 +31,7 @@ from state_processor.command_line import (
     Answer,
     Argument,
     argument,
+    arguments_of,
     call,
     command,
     flag_values,
@@ -45,7 +47,7 @@ from state_processor.command_line import (
     write_text,
 )
 from state_processor.errors import MissingFileError, NotFoundError, OptionError
-from state_processor.options import Kind, SnapshotAccess
+from state_processor.options import Kind
 from state_processor.snapshots import METADATA_FILE
 from state_processor.states import parse_json
 from state_processor.write import SavepointBuild
@@ -346,8 +348,8 @@ def _compile_plan(options: argparse.Namespace) -> None:
     "Show which state of a Flink SQL query another query can continue with, from the compiled plans of the query that "
     "wrote it and of the new query.",
     SNAPSHOT,
-    argument("old", metavar="OLD", help="file of the compiled plan of the query that wrote the snapshot"),
-    argument("new", metavar="NEW", help="file of the compiled plan of the new query"),
+    argument("old_plan", metavar="OLD", help="file of the compiled plan of the query that wrote the snapshot"),
+    argument("new_plan", metavar="NEW", help="file of the compiled plan of the new query"),
     argument("--drop", action="append", default=[], metavar="OPERATOR", help="drop the state of an operator, such as 'join[5]'"),
     JSON_LINES,
     flags(Kind.CHECKS, without=("plan", "uids")),
@@ -355,12 +357,8 @@ def _compile_plan(options: argparse.Namespace) -> None:
     python=("SavepointWriter.check_query_migration",),
 )
 def _check_query(options: argparse.Namespace) -> bool:
-    from state_processor.applications.flink_sql.plan import read_plan
-    from state_processor.applications.flink_sql.query_migration import QueryMigration
-
-    access = SnapshotAccess.of(**flag_values(options))
-    old, new = (read_plan(plan, access) for plan in (options.old, options.new))
-    report = QueryMigration(SavepointBuild.from_existing(options.path, None, access).drafts, old, new, options.drop).report
+    writer = SavepointWriter.from_existing(options.path, **flag_values(options))
+    report = writer.check_query_migration(**arguments_of(writer.check_query_migration, options))
     if options.json:
         print_json(map(asdict, report))
     else:
