@@ -7,7 +7,7 @@ import sys
 from typing import Any, Final
 
 from state_processor.backends.files.location import Location
-from state_processor.backends.metadata.discovery import DEPTH, Discovery
+from state_processor.backends.metadata.discovery import DEPTH
 from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
 from state_processor.backends.read.read_options import Kind
 from state_processor.commands.command import (
@@ -15,6 +15,7 @@ from state_processor.commands.command import (
     PRINTING,
     UNBOUNDED,
     argument,
+    call,
     command,
     flag_values,
     flags,
@@ -28,7 +29,7 @@ from state_processor.commands.command import (
 from state_processor.commands.terminal import complain, say
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.option import check_given
-from state_processor.read.snapshots import FINDING, checked, discovered, recovering, snapshots_table, unsearched_text
+from state_processor.read.snapshots import FINDING, checked, list_snapshots, searched, snapshots_table
 
 _UNKNOWN: Final = "unknown"
 
@@ -53,11 +54,9 @@ _CHECK: Final = argument(
 )
 
 
-def _access(options: argparse.Namespace) -> SnapshotAccess:
-    values = flag_values(options)
+def _check_options(options: argparse.Namespace) -> None:
     if not options.check:
-        check_given(values, FINDING, "without --no-check: leave that out")
-    return SnapshotAccess.of(**values)
+        check_given(flag_values(options), FINDING, "without --no-check: leave that out")
 
 
 @command(
@@ -76,15 +75,12 @@ def _access(options: argparse.Namespace) -> SnapshotAccess:
     python=("sp.list_snapshots",),
 )
 def _list(options: argparse.Namespace) -> bool:
-    access = _access(options)
-    discovery = discovered(options.directory, options.depth, access)
-    snapshots = checked(discovery.snapshots, access) if options.check else discovery.snapshots
-    rows = snapshots_table(recovering(snapshots, options.high_availability, discovery.pointers, access)).to_pylist()
+    _check_options(options)
+    rows = snapshots_table(call(list_snapshots, options)).to_pylist()
     if options.json:
         print_json(rows)
     elif rows:
         _print(rows, options)
-    _report_depth(discovery, options)
     if not rows:
         _complain_of_nothing("snapshot", options)
     return bool(rows)
@@ -121,10 +117,10 @@ def _completeness(row: dict[str, Any]) -> bool | str:
     python=("sp.list_snapshots",),
 )
 def _latest(options: argparse.Namespace) -> bool:
-    access = _access(options)
-    discovery = discovered(options.directory, options.depth, access)
+    _check_options(options)
+    access = SnapshotAccess.of(**flag_values(options))
+    discovery = searched(options.directory, options.depth, access)
     snapshots = [info for info in discovery.snapshots if options.kind in (None, info.kind)]
-    _report_depth(discovery, options)
     for info in checked(snapshots, access) if options.check else snapshots:
         if info.is_complete is not False:
             _print_path(info.path)
@@ -139,11 +135,6 @@ def _print_path(path: str) -> None:
         say(path)
     else:
         print(path)  # a program gets the unchanged name
-
-
-def _report_depth(discovery: Discovery, options: argparse.Namespace) -> None:
-    if discovery.unsearched:
-        complain(unsearched_text(discovery, options.depth, f"--depth {options.depth + 1}"))
 
 
 def _complain_of_nothing(noun: str, options: argparse.Namespace) -> None:

@@ -112,7 +112,7 @@ def searched(directory: str | PathLike[str], depth: int, access: SnapshotAccess)
     """Return what :func:`discovered` returns; the log names directories that were too deep."""
     discovery = discovered(directory, depth, access)
     if discovery.unsearched:
-        _LOG.warning("%s", unsearched_text(discovery, depth, spelled("depth", depth + 1)))
+        _LOG.warning("%s", _unsearched_text(discovery, depth, spelled("depth", depth + 1)))
     return discovery
 
 
@@ -131,7 +131,7 @@ def snapshots_table(snapshots: Iterable[SnapshotInfo]) -> pa.Table:
     return pa.Table.from_pylist([{_RENAMED.get(k, k): v for k, v in asdict(info).items()} for info in snapshots], _SCHEMA)
 
 
-def unsearched_text(discovery: Discovery, depth: int, advice: str) -> str:
+def _unsearched_text(discovery: Discovery, depth: int, advice: str) -> str:
     """Return the text for directories that were not searched: how many, the first, and the ``advice`` that searches them."""
     number = len(discovery.unsearched)
     levels = "1 level" if depth == 1 else f"{depth} levels"

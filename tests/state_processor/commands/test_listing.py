@@ -53,17 +53,21 @@ def test_list(capsys: pytest.CaptureFixture[str], directory: Path) -> None:
         assert [line.split()[-2] for line in lines] == complete
 
 
-def test_what_is_not_searched_is_reported(capsys: pytest.CaptureFixture[str], directory: Path) -> None:
+def test_what_is_not_searched_is_reported(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, directory: Path
+) -> None:
     code, out, err = run(capsys, "list", str(directory), "--depth", "1")
-    assert (code, len(out.splitlines())) == (0, 3)
-    assert "2 directories more than 1 level down were not searched" in err
-    assert "--depth 2 searches deeper" in err
+    assert (code, len(out.splitlines()), err) == (0, 3, "")
+    assert "2 directories more than 1 level down were not searched" in caplog.text
+    assert "--depth 2 searches deeper" in caplog.text
     for options in ([], ["--json"]):
+        caplog.clear()
         code, out, err = run(capsys, "list", str(directory), "--depth", "0", *options)
         assert (code, out) == (cli.NO, "")
-        assert "3 directories more than 0 levels down were not searched" in err
+        assert "3 directories more than 0 levels down were not searched" in caplog.text
         assert f"no snapshot found in {directory}" in err
-    assert run(capsys, "list", str(directory), "--depth", "2")[2] == ""
+    caplog.clear()
+    assert run(capsys, "list", str(directory), "--depth", "2")[2] == caplog.text == ""
 
 
 def test_history_searches_down_to_a_depth(
@@ -79,7 +83,7 @@ def test_history_searches_down_to_a_depth(
     assert found == {"0": set(), "1": {"lacking"}, "2": {"lacking", "one/savepoint-012345-0123456789ab"}}
 
 
-def test_latest(capsys: pytest.CaptureFixture[str], directory: Path) -> None:
+def test_latest(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, directory: Path) -> None:
     complete = directory / "one" / "savepoint-012345-0123456789ab"
     code, out, err = run(capsys, "latest", str(directory))
     assert (code, out) == (0, f"{complete}\n")
@@ -92,4 +96,4 @@ def test_latest(capsys: pytest.CaptureFixture[str], directory: Path) -> None:
     assert f"no complete checkpoint found in {directory}" in err
     code, out, err = run(capsys, "latest", str(directory / "one"), "--depth", "0")
     assert (code, out) == (cli.NO, "")
-    assert "--depth 1 searches deeper" in err
+    assert "--depth 1 searches deeper" in caplog.text
