@@ -77,7 +77,7 @@ class Kernel:
     @cached_property
     def kernel_stamp(self) -> str:
         """Digest of all that is compiled into the function. Interpreted kernels need none."""
-        return content_stamp(self.py_func, repr(self.options))
+        return content_stamp(self)
 
     @cached_property
     def in_python(self) -> Function:

@@ -156,23 +156,29 @@ def _own_folders() -> Iterator[Path]:
             return
 
 
-def content_stamp(function: Callable[..., Any], options: str = "") -> str:
-    """Return a digest of all that is compiled into a function: its module, the functions it calls, the constants it reads.
+def content_stamp(kernel: Any) -> str:
+    """Return a digest of all that is compiled into a kernel: the kernels that it calls, and the constants that they read.
 
-    Names of modules count as well as their content, because stored code finds the functions that it calls by name. ``options``
-    are the options of the compiler.
+    Names of modules count as well as their content, because stored code finds the functions that it calls by name.
     """
-    digest = hashlib.sha256(module_stamp(function.__module__) + options.encode())
-    for name in sorted(set(_names(function.__code__))):
-        value: Any = function.__globals__.get(name)
-        if isinstance(value, ModuleType) and value.__name__.startswith(PACKAGE):
-            digest.update(module_stamp(value.__name__))
-        elif isinstance(value, type) and value.__module__.startswith(PACKAGE):
-            digest.update(module_stamp(value.__module__))
-        elif hasattr(value, "kernel_stamp"):
-            digest.update(value.kernel_stamp.encode())
-        elif isinstance(value, (bool, int, float, str, bytes, tuple)):
-            digest.update(f"{name}={value!r}".encode())
+    digest = hashlib.sha256()
+    kernels = [kernel]
+    for called in kernels:  # which grows
+        function = called.py_func
+        digest.update(module_stamp(function.__module__) + f"{function.__qualname__} {called.options}".encode())
+        for name in sorted(set(_names(function.__code__))):
+            value: Any = function.__globals__.get(name)
+            if hasattr(value, "py_func"):
+                if value not in kernels:
+                    kernels.append(value)
+            elif isinstance(value, ModuleType) and value.__name__.startswith(PACKAGE):
+                digest.update(module_stamp(value.__name__))
+            elif isinstance(value, type) and value.__module__.startswith(PACKAGE):
+                digest.update(module_stamp(value.__module__))
+            elif hasattr(value, "kernel_stamp"):
+                digest.update(value.kernel_stamp.encode())
+            elif isinstance(value, (bool, int, float, str, bytes, tuple)):
+                digest.update(f"{name}={value!r}".encode())
     return digest.hexdigest()
 
 

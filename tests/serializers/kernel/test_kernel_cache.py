@@ -13,6 +13,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from state_processor.serializers.kernel.compiler import Kernel
 from state_processor.serializers.kernel.compiling.machine_code import (
     cache_folders,
     content_stamp,
@@ -344,10 +345,10 @@ def test_a_link_in_a_directory_that_others_write_is_not_trusted(tmp_path: Path) 
 
 
 def test_a_stamp_covers_what_a_function_calls_and_the_options_of_the_compiler() -> None:
-    options = repr(text.put_integer.options)
-    assert content_stamp(text.put_integer.py_func, options) == text.put_integer.kernel_stamp
-    assert content_stamp(text.put_integer.py_func, options) != content_stamp(text.put_integer.py_func)
-    assert content_stamp(text.put_integer.py_func) != content_stamp(text.put_code_point.py_func)
+    function = text.put_integer.py_func
+    assert content_stamp(Kernel(function, is_part=True, allocates=True)) == text.put_integer.kernel_stamp
+    assert content_stamp(Kernel(function, is_part=True)) != text.put_integer.kernel_stamp
+    assert text.put_integer.kernel_stamp != text.put_code_point.kernel_stamp
 
 
 def test_threads_that_start_together_compile_once(tmp_path: Path) -> None:
