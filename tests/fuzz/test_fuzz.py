@@ -92,8 +92,8 @@ def test_each_outcome_is_told(misbehaving: Target, first: int, outcome: str) -> 
 
 
 def test_a_run_goes_on_behind_what_ends_its_child(misbehaving: Target, tmp_path: Path) -> None:
-    report = run_class(misbehaving.name, 150, time.monotonic() + 600, 1, tmp_path)
-    assert report.inputs == 150
+    report = run_class(misbehaving.name, 60, time.monotonic() + 600, 1, tmp_path)
+    assert report.inputs == 60
     assert report.counts["crash"]
     assert report.counts[HANG]
     assert len(list(tmp_path.glob("*.json"))) >= 5
