@@ -247,8 +247,8 @@ _SMALL_FILE: Final = 1 << 18
 
 def kept_metadata(data: memoryview | MetadataFile, source: str) -> CheckpointMetadata:
     """Parse a ``_metadata`` file, or return what was parsed from the same bytes before; see :func:`read_metadata`."""
-    kept = _content_of(bytes(data)) if isinstance(data, memoryview) and len(data) <= _SMALL_FILE else None
-    return kept or read_metadata(data, source)
+    cached = _content_of(bytes(data)) if isinstance(data, memoryview) and len(data) <= _SMALL_FILE else None
+    return cached or read_metadata(data, source)
 
 
 @lru_cache(maxsize=_KEPT)
