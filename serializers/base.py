@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 from state_processor.serializers.codec import Codec, default_names
 from state_processor.serializers.format_versions import FormatVersions
@@ -100,7 +100,7 @@ class TypeSerializer(Codec):
         :meth:`with_children`, so that information that snapshots omit is not lost.
         """
         composite = self._composite_snapshot()
-        return () if composite is None else tuple(nested.restore_serializer() for nested in composite.nested)
+        return () if composite is None else tuple(composite.nested_serializers)
 
     @property
     def child_names(self) -> Sequence[str]:
@@ -122,6 +122,11 @@ class TypeSerializer(Codec):
                 return None  # a part is not a type
             raise
         return snapshot if isinstance(snapshot, CompositeTypeSerializerSnapshot) else None
+
+    @property
+    def child_snapshots(self) -> list[TypeSerializerSnapshot]:
+        """The snapshots of the children, for a serializer that overrides :attr:`children`."""
+        return [cast(TypeSerializer, child).snapshot() for child in self.children]
 
     def as_remainder(self) -> TypeSerializer:
         return self
@@ -206,6 +211,11 @@ class TypeSerializerSnapshot(ABC):
     def named_children(self) -> Sequence[tuple[str, TypeSerializerSnapshot]]:
         """Nested snapshots with their names in paths; empty for the snapshot of a serializer that contains no others."""
         return ()
+
+    @property
+    def children(self) -> Sequence[TypeSerializerSnapshot]:
+        """Nested snapshots, in the order of :attr:`named_children`."""
+        return [child for _, child in self.named_children]
 
     def with_children(self, children: Sequence[TypeSerializerSnapshot]) -> TypeSerializerSnapshot:
         """Return the same snapshot with other nested ones, as many as :attr:`named_children` has."""
@@ -330,6 +340,11 @@ class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
         return default_names(len(self.nested))
 
     @property
+    def nested_serializers(self) -> list[TypeSerializer]:
+        """The serializers that the nested snapshots restore."""
+        return [nested.restore_serializer() for nested in self.nested]
+
+    @property
     def named_children(self) -> Sequence[tuple[str, TypeSerializerSnapshot]]:
         return tuple(zip(self.nested_names, self.nested, strict=True))
 
@@ -378,7 +393,7 @@ class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
         write_nested_snapshots(self.nested, target)
 
     def restore_serializer(self) -> TypeSerializer:
-        nested = [n.restore_serializer() for n in self.nested]
+        nested = self.nested_serializers
         try:
             return self.create_serializer(nested)
         except StateProcessorError:
@@ -410,7 +425,7 @@ def read_nested_snapshots(source: DataInput) -> tuple[TypeSerializerSnapshot, ..
     if magic != NESTED_MAGIC:
         raise source.corrupt(f"nested snapshots (magic {NESTED_MAGIC}) expected, found {magic}", start)
     NESTED_SNAPSHOTS.check(version, source.source, start, source.flink_major, UnknownSerializerError)
-    return tuple(read_versioned_snapshot(source) for _ in range(source.read_count("nested snapshots", 6)))
+    return tuple(source.read_list("nested snapshots", read_versioned_snapshot, 6))
 
 
 def write_nested_snapshots(nested: Sequence[TypeSerializerSnapshot], target: DataOutput) -> None:

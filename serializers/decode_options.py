@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
+from state_processor.support.arrow_types import holds, inner_types, with_inner_types
 from state_processor.support.doors import spelled
 from state_processor.support.errors import OptionError
 
@@ -62,24 +63,18 @@ def can_have_nanos(type_: pa.DataType) -> bool:
     """Return whether values of a described type, at any depth, can have nanoseconds."""
     if isinstance(type_, ColumnType):
         return type_.can_have_nanos
-    return any(can_have_nanos(type_.field(i).type) for i in range(type_.num_fields))
+    return any(map(can_have_nanos, inner_types(type_)))
 
 
 def plain(type_: pa.DataType) -> pa.DataType:
     """Return a type of columns without descriptions, at any depth."""
     if isinstance(type_, ColumnType):
         return type_.arrow
-    if not _is_described(type_):
-        return type_
-    if pa.types.is_struct(type_):
-        return pa.struct([f.with_type(plain(f.type)) for f in type_])
-    if pa.types.is_map(type_):
-        return pa.map_(plain(type_.key_type), plain(type_.item_type))
-    return pa.list_(plain(type_.value_type))
+    return with_inner_types(type_, plain) if holds(type_, _is_described) else type_
 
 
 def _is_described(type_: pa.DataType) -> bool:
-    return isinstance(type_, ColumnType) or any(_is_described(type_.field(i).type) for i in range(type_.num_fields))
+    return isinstance(type_, ColumnType)
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import copyreg
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 from state_processor.support.errors import CorruptSnapshotError, OptionError, UnsupportedFormatError
+
+T = TypeVar("T")
 
 MOST_EMPTY: Final = 1 << 24
 """Limit of elements without bytes (``NullValue``) in a collection."""
@@ -170,6 +172,10 @@ class DataInput:
         if count < 0 or count * min_size > self.remaining or (min_size == 0 and count > MOST_EMPTY):
             raise self.corrupt(f"{count} {what} announced, {self.remaining} bytes left", start)
         return count
+
+    def read_list(self, what: str, read: Callable[[DataInput], T], min_size: int = 1) -> list[T]:
+        """Read a number of elements, as :meth:`read_count` does, and then the elements by a function."""
+        return [read(self) for _ in range(self.read_count(what, min_size))]
 
     def read_utf(self) -> str:
         """Read Java's modified UTF-8 with a 16-bit length (``DataInput.readUTF``)."""

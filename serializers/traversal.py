@@ -69,6 +69,11 @@ class Tree(Protocol):
     """A serializer or a serializer snapshot."""
 
     @property
+    def children(self) -> Sequence[Any]:
+        """The parts that it contains."""
+        ...
+
+    @property
     def named_children(self) -> Iterable[tuple[str, Any]]:
         """The children with their names in paths."""
         ...
@@ -90,8 +95,13 @@ MOST_LEVELS: Final = MAX_NESTING - 10
 def walk(tree: T) -> Iterator[T]:
     """Yield a tree and all trees inside it, outer ones first."""
     yield tree
-    for _, child in tree.named_children:
+    for child in tree.children:
         yield from walk(child)
+
+
+def parts_of(kind: type[P] | tuple[type[P], ...], tree: Tree) -> list[P]:
+    """Return a tree and the trees inside it that are of a class, outer ones first."""
+    return [part for part in walk(tree) if isinstance(part, kind)]
 
 
 def fold(tree: T, function: Callable[[str, T, Callable[[T], list[R]]], R], path: str = "") -> R:
@@ -109,8 +119,7 @@ def fold(tree: T, function: Callable[[str, T, Callable[[T], list[R]]], R], path:
 
 def with_changed_children(tree: T, children: Sequence[Any]) -> T:
     """Return a tree with other children; the same object if they are the children that it has."""
-    old = [child for _, child in tree.named_children]
-    return tree if all(map(operator.is_, children, old)) else cast(T, tree.with_children(children))
+    return tree if all(map(operator.is_, children, tree.children)) else cast(T, tree.with_children(children))
 
 
 def zip_types(first: T, second: T, function: Callable[[T, T], T | None]) -> T:

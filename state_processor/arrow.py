@@ -34,6 +34,7 @@ from state_processor.read.rows import Rows, rows_of
 from state_processor.read.scans import ArrowSchema, StateRequest
 from state_processor.read.snapshot_reader import SavepointReader
 from state_processor.support.doors import Door, entered, spelled
+from state_processor.support.mappings import without_keys
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def lookup(
     from state_processor.read.key_contents import KeyContents
 
     access = SnapshotAccess.among(options)
-    reading: Any = {name: value for name, value in options.items() if name not in _OPENING}
+    reading: Any = without_keys(options, _OPENING)
     return KeyContents.find(access.open(path), OperatorIdentifier.of(uid), key, state, reading)
 
 

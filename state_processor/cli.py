@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -23,6 +23,7 @@ from state_processor.commands.terminal import complain, escape_in_help, printed_
 from state_processor.support.doors import Door, choice_of, entered
 from state_processor.support.errors import StateProcessorError
 from state_processor.support.late import require
+from state_processor.support.mappings import index_by_name
 from state_processor.types.answers import Answer
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ def _commands(command_name: str | None) -> Iterator[Command]:
         return
     from state_processor.commands.command import installed_commands
 
-    installed = {command.name: command for command in installed_commands({*_MODULES, _COMPLETION})}
+    installed = index_by_name(installed_commands({*_MODULES, _COMPLETION}))
     if command_name not in installed:
         yield from _commands_of(dict.fromkeys(_MODULES.values()))
     yield from installed.values()
@@ -349,7 +350,7 @@ def _words(line: str) -> list[str]:
     """Return the words of a line, which may end inside of quotes."""
     for end in ("", "'", '"'):
         with suppress(ValueError):
-            return [part for word in shlex.split(line + end)[1:] for part in _parts(word)]
+            return list(chain.from_iterable(map(_parts, shlex.split(line + end)[1:])))
     return []
 
 

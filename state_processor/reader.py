@@ -40,6 +40,7 @@ from state_processor.spark.schemas import (
 from state_processor.spark.sessions import with_settings_of_spark
 from state_processor.spark.task_errors import unwrap_spark_errors
 from state_processor.support.errors import OptionError
+from state_processor.support.mappings import map_values, without_none
 from state_processor.types.identifier import OperatorIdentifier
 
 Uid: TypeAlias = str | OperatorIdentifier
@@ -106,7 +107,7 @@ class SavepointReader(SnapshotReader[DataFrame, DataFrame, Schema], SnapshotPlot
         report = SizeReport.of(self._snapshot, operator, by, top)
         measure = MeasurePart(TaskSerializers.of_driver(self._access.serializers))
         tables = SparkEngine(self._spark).run_parts(report.parts, measure)
-        merged = report.merged(table for table in tables if table is not None)
+        merged = report.merged(without_none(tables))
         return self._spark.createDataFrame(merged, spark_schema(merged.schema))
 
     def _read(
@@ -168,7 +169,7 @@ def _for_arrow(schema: Any) -> Any:
     if isinstance(schema, pa.Schema):
         return arrow_schema_of(spark_schema(schema))
     if isinstance(schema, Mapping):
-        return {name: _arrow_type(type_) for name, type_ in schema.items()}
+        return map_values(_arrow_type, schema)
     if schema is None or isinstance(schema, TypeSerializer):
         return schema
     raise OptionError(f"schema={schema!r}: expected a StructType, DDL text, a pyarrow.Schema, or a mapping of names to types")

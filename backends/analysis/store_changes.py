@@ -155,12 +155,10 @@ class StoreChanges:
 
     def keys(self, lower: bytes, upper: bytes) -> KeySet | None:
         """Return the keys whose entries may differ; ``None`` if all entries may differ."""
-        tables = [
-            self._opener(side)(file)
-            for side in self._sides
-            for file in side.unshared
-            if first_key(file) < upper and last_key(file) >= lower
-        ]
+        tables: list[Table] = []
+        for side in self._sides:
+            files = (file for file in side.unshared if first_key(file) < upper and last_key(file) >= lower)
+            tables += map(self._opener(side), files)
         if any(within(table.deletions, lower, upper) for table in tables):
             return None
         # All entries of an ingested table share a sequence number. The table does not contain the number.

@@ -315,7 +315,7 @@ def table_origins(before: Snapshot, after: Snapshot) -> Iterator[TableOrigin]:
 
     ``before`` and ``after``: the source, and the new savepoint that was written from it.
     """
-    sources = {operator.operator_id: operator for operator in before.metadata.operators}
+    sources = before.metadata.operators_by_id
     for operator in after.metadata.operators:
         source = sources.get(operator.operator_id)
         olds = [] if source is None else list(stored_tables(before, source))

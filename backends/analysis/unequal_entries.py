@@ -59,11 +59,17 @@ def _lie_alike(old: list[EntryRun], new: list[EntryRun]) -> bool:
 
 
 def _framed_blocks(runs: Iterable[EntryRun]) -> Iterator[_Bytes]:
-    return ((buffer, entries) for run in runs if isinstance(run, FramedRun) for buffer, _, entries in run.blocks)
+    for run in runs:
+        if isinstance(run, FramedRun):
+            for buffer, _, entries in run.blocks:
+                yield buffer, entries
 
 
 def _bounded_blocks(runs: Iterable[EntryRun], guide: Guide | None = None) -> Iterator[_Bytes]:
-    return ((buffer, entries) for run in runs if isinstance(run, UnframedRun) for buffer, _, entries in run.bounded(guide))
+    for run in runs:
+        if isinstance(run, UnframedRun):
+            for buffer, _, entries in run.bounded(guide):
+                yield buffer, entries
 
 
 class _Guide:

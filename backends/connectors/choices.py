@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from state_processor.backends.connectors.codecs import INT, Codec, Content, Framed, read_all, to_bytes
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.support.errors import UNWRITABLE, InvalidRowError, StateProcessorError, UnsupportedFormatError
+from state_processor.support.mappings import inverted
 
 Meaning = TypeVar("Meaning")
 
@@ -74,7 +75,7 @@ class Enumerated:
         return {self.name: name} | ({} if self.code is None else {self.code: number})
 
     def write(self, content: Content, target: DataOutput) -> None:
-        numbers = {name: number for number, name in self.names.items()}
+        numbers = inverted(self.names)
         meaning = content.get(self.name)
         if meaning not in numbers:
             raise InvalidRowError(f"field {self.name!r} is {meaning!r}; expected one of {', '.join(map(repr, numbers))}")

@@ -17,6 +17,7 @@ from state_processor.serializers.base import TypeSerializerSnapshot, read_versio
 from state_processor.serializers.core.basic import StringSerializer
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.support.errors import UNWRITABLE, InvalidRowError, StateProcessorError
+from state_processor.support.mappings import only_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class SnapshotCodec:
         data = DataOutput()
         write_versioned_snapshot(self.build(), data)
         usual = self.read(DataInput(data.to_bytes()))
-        if usual != {name: value for name, value in content.items() if name in usual}:
+        if usual != only_keys(content, usual):
             raise ValueError(f"only the snapshot {usual!r} can be written")
         target.write_bytes(data.to_bytes())
 

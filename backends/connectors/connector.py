@@ -64,6 +64,7 @@ Values = dict[str, Any]
 """A row: the columns of a connector, and for a split its id under :data:`SPLIT_ID`."""
 
 T = TypeVar("T")
+C = TypeVar("C")
 
 
 def refuse_others(row: Values, columns: Collection[str], number: int) -> None:
@@ -214,6 +215,13 @@ class Formats(Generic[T]):
     what: str
     by_version: Mapping[int, Sequence[Format[T]]]
     usual: int | None = None
+
+    @classmethod
+    def of_codecs(
+        cls, what: str, codecs: Mapping[int, C], format_of: Callable[[C], Format[T]], usual: int | None = None
+    ) -> Formats[T]:
+        """Return the formats that are made of a codec for each version."""
+        return cls(what, {version: (format_of(codec),) for version, codec in codecs.items()}, usual)
 
     def read(self, written: Versioned, where: str) -> T:
         """Read the value. It has to fill the bytes.

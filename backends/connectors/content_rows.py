@@ -31,6 +31,7 @@ from state_processor.backends.connectors.connector import (
 )
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.support.errors import InvalidRowError
+from state_processor.support.mappings import names_of
 
 ENUMERATOR: Final = "enumerator"
 """The split id of the row with the state of the enumerator, and the column of this state."""
@@ -222,7 +223,7 @@ class ContentSource:
             name=self.name,
             fields=self.fields,
             splits=Formats(f"splits of {self.what}", {n: (self._split_format(n, codec),) for n, codec in splits.items()}),
-            enumerator=Formats(self._enumerator_name, {n: (self._format(codec),) for n, codec in states.items()}, self.usual),
+            enumerator=Formats.of_codecs(self._enumerator_name, states, self._format, self.usual),
             keeps_assigned=self.keeps_assigned,
             complete=self.complete,
             layouts={name: self.layouts[name] for name in (self.splits, self.enumerator)},
@@ -250,7 +251,7 @@ class ContentSource:
         return Format(lambda source: self._row(codec.read(source)), write)
 
     def _row(self, content: Content) -> Values:
-        return dict.fromkeys(f.name for f in self.fields) | row_of(self.parts, content) | {SPLIT_ID: self.split_id(content)}
+        return dict.fromkeys(names_of(self.fields)) | row_of(self.parts, content) | {SPLIT_ID: self.split_id(content)}
 
     def _content(self, row: Mapping[str, Any], version: int) -> Content:
         """Return the content of a split, from its bytes with the changes of the row."""
@@ -281,7 +282,7 @@ class ContentSource:
                 split = listing.split(entry)
                 written = Versioned(version, to_bytes(self.layouts[self.splits][version], split))
                 yield EnumeratedSplit(self._row(split), listing.assignment(entry), split=written)
-        blank = dict.fromkeys(f.name for f in self.fields)
+        blank = dict.fromkeys(names_of(self.fields))
         yield EnumeratedSplit(blank | {SPLIT_ID: ENUMERATOR, ENUMERATOR: self._rest(content)}, ENUMERATOR.upper())
 
     def _rest(self, content: Content) -> str:
@@ -340,6 +341,6 @@ def committables(title: str, layouts: Mapping[str, Versions], serializer: str, *
 
     return {
         "fields": fields,
-        "committables": Formats(title, {version: (formats(codec),) for version, codec in versions.items()}),
+        "committables": Formats.of_codecs(title, versions, formats),
         "layouts": {serializer: versions},
     }

@@ -102,7 +102,7 @@ def _read_region(source: DataInput) -> Values:
 
 
 def _read_position(source: DataInput) -> Values:
-    hosts = [source.read_utf() for _ in range(source.read_count("hosts", 2))]
+    hosts = source.read_list("hosts", DataInput.read_utf, 2)
     began = source.read_boolean()
     return {
         HOSTS: hosts,

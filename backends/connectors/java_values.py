@@ -57,6 +57,7 @@ from state_processor.serializers.kryo.jdk_layouts import OFFSET, local_time
 from state_processor.serializers.kryo.layouts import Layout, ObjectInput, ObjectOutput, fixed, sequence
 from state_processor.serializers.kryo.wire import KRYO_2, KryoInput, KryoOutput
 from state_processor.support.errors import InvalidRowError, StateProcessorError, UnsupportedFormatError
+from state_processor.support.mappings import index_by_name, map_values
 
 # Dates and times
 
@@ -154,7 +155,7 @@ VALUE: Final = "value"
 
 def described(*descriptions: JavaClassDescription) -> dict[str, JavaClassDescription]:
     """Return descriptions by name."""
-    return {description.name: description for description in descriptions}
+    return index_by_name(descriptions)
 
 
 _BIG_INTEGER: Final = JavaClassDescription(
@@ -430,7 +431,7 @@ def _content(content: Any) -> Content:
         return content.hex()
     if not isinstance(content, JavaInstance):
         return content
-    fields = {CLASS: content.class_name} | {name: _content(value) for name, value in content.fields.items()}
+    fields = {CLASS: content.class_name} | map_values(_content, content.fields)
     if content.class_name == _ACKNOWLEDGED:
         data = array_bytes(content.get(_DATA))
         return fields | {_DATA: data.hex(), _IDS: _texts(data, content.get("numIds"))}

@@ -48,6 +48,7 @@ from state_processor.backends.connectors.connector import (
 from state_processor.backends.connectors.content_rows import ContentSource, part
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.support.errors import InvalidRowError
+from state_processor.support.mappings import map_values, without_keys
 
 # Layouts of the bytes
 
@@ -157,7 +158,7 @@ def _row(content: Content, source: DataInput, start: int) -> Values:
     row = _partition(content["topic"], content["partition"])
     if row[PARTITION] < 0:
         raise source.corrupt(f"partition {row[PARTITION]} of a topic", start)
-    row |= {name: content.get(key) for name, key in _OFFSETS.items()}
+    row |= map_values(content.get, _OFFSETS)
     if any(row[name] is not None and row[name] < COMMITTED for name in _OFFSETS):
         raise source.corrupt(f"offsets {row[STARTING]} and {row[STOPPING]}", start)
     return row
@@ -192,16 +193,23 @@ def _enumerated(state: Content) -> Iterator[tuple[Content, str, int | None]]:
 def _state(state: EnumeratorState) -> Content:
     """Return the content of the state of an enumerator in all versions: each codec writes the fields of its version."""
     readers: dict[int, list[Content]] = {}
+    assigned: list[Content] = []
+    partitions: list[Content] = []
+    splits: list[Content] = []
     for split in state.splits:
+        content = _content(split.values)
         if split.subtask is not None:
-            readers.setdefault(split.subtask, []).append(_content(split.values))
-    contents = [(_content(split.values), split.assignment) for split in state.splits]
+            readers.setdefault(split.subtask, []).append(content)
+        if split.assignment == ASSIGNED:
+            assigned.append(content)
+        partitions.append(content | {"assignmentStatus": split.assignment})
+        splits.append({"split": content, "assignmentStatus": split.assignment})
     return {
         "splitSerializerVersion": _SPLIT_VERSION,
-        "readers": [{"subtask": subtask, "splits": splits} for subtask, splits in readers.items()],
-        "assignedPartitions": [content for content, assignment in contents if assignment == ASSIGNED],
-        "partitions": [content | {"assignmentStatus": assignment} for content, assignment in contents],
-        "splits": [{"split": content, "assignmentStatus": assignment} for content, assignment in contents],
+        "readers": [{"subtask": subtask, "splits": of_reader} for subtask, of_reader in readers.items()],
+        "assignedPartitions": assigned,
+        "partitions": partitions,
+        "splits": splits,
         "initialDiscoveryFinished": state.details.get(DISCOVERED, True),
     }
 
@@ -235,14 +243,12 @@ _SOURCE: Final = Connector(
         pa.field(STOPPING, pa.int64()),
     ),
     splits=Formats("splits of Kafka", {_SPLIT_VERSION: (Format(_read_split, _write_split),)}),
-    enumerator=Formats(
-        "enumerator of Kafka", {version: (_enumerator_format(codec),) for version, codec in STATE.items()}, usual=2
-    ),
+    enumerator=Formats.of_codecs("enumerator of Kafka", STATE, _enumerator_format, usual=2),
     required=(TOPIC, PARTITION),
     required_of_readers=(STARTING,),
     keeps_assigned=True,
     layouts={name: LAYOUTS[name] for name in (SPLITS, ENUMERATOR)},
-    complete=lambda values: _partition(values[TOPIC], values[PARTITION]) | {n: v for n, v in values.items() if n != SPLIT_ID},
+    complete=lambda values: _partition(values[TOPIC], values[PARTITION]) | without_keys(values, (SPLIT_ID,)),
     about=(
         "``starting_offset`` is the next offset to read: -1 is latest, -2 earliest, -3 committed. ``stopping_offset`` "
         "is the first offset that is not read; null for a read without an end. The enumerator knows partitions, from "
@@ -339,7 +345,7 @@ _PRECOMMITTED: Final = "precommittedTransactionalIds"
 
 def _columns(content: Mapping[str, Any], names: Mapping[str, str]) -> Values:
     """Return columns of content: null for fields that a version does not have."""
-    return {name: content.get(key) for name, key in names.items()}
+    return map_values(content.get, names)
 
 
 def _fields(row: Mapping[str, Any], names: Mapping[str, str]) -> Content:
@@ -397,10 +403,8 @@ KAFKA_SINK: Final = SinkConnector(
         pa.field(PRODUCER, pa.int64()),
         pa.field(EPOCH, pa.int16()),
     ),
-    writer=Formats("writer state of KafkaSink", {n: (_writer_format(codec),) for n, codec in LAYOUTS[WRITER].items()}),
-    committables=Formats(
-        "committables of KafkaSink", {n: (_committable_format(codec),) for n, codec in LAYOUTS[COMMITTABLE].items()}
-    ),
+    writer=Formats.of_codecs("writer state of KafkaSink", LAYOUTS[WRITER], _writer_format),
+    committables=Formats.of_codecs("committables of KafkaSink", LAYOUTS[COMMITTABLE], _committable_format),
     layouts={name: LAYOUTS[name] for name in (WRITER, COMMITTABLE)},
     required=(PREFIX,),
     forget=_without_transactions,

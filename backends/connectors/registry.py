@@ -44,6 +44,7 @@ from state_processor.support.errors import (
     describe,
     message_of,
 )
+from state_processor.support.mappings import names_of
 from state_processor.support.plugin_table import PLUGINS
 
 if TYPE_CHECKING:
@@ -74,12 +75,15 @@ def register_connectors(*connectors: Connector | SinkConnector) -> None:
 def _check(connector: Connector | SinkConnector) -> None:
     """Refuse a description that reading or writing would fail with."""
     title = f"connector {connector.name!r}"
-    for part in (f for f in connector.fields if not isinstance(f, pa.Field)):
-        raise OptionError(f"{title}: fields has {part!r}; expected pyarrow.Field, such as pa.field('position', pa.int64())")
-    columns = {SPLIT_ID, *(f.name for f in connector.fields)}
-    for name in (n for n in (*connector.required, *getattr(connector, "required_of_readers", ())) if n not in columns):
-        raise OptionError(f"{title}: the required column {name!r} is not among its fields {', '.join(sorted(columns))}")
-    for formats in (getattr(connector, f.name) for f in fields(connector)):
+    for part in connector.fields:
+        if not isinstance(part, pa.Field):
+            raise OptionError(f"{title}: fields has {part!r}; expected pyarrow.Field, such as pa.field('position', pa.int64())")
+    columns = {SPLIT_ID, *names_of(connector.fields)}
+    for name in (*connector.required, *getattr(connector, "required_of_readers", ())):
+        if name not in columns:
+            raise OptionError(f"{title}: the required column {name!r} is not among its fields {', '.join(sorted(columns))}")
+    for field in fields(connector):
+        formats = getattr(connector, field.name)
         for version, tried in formats.by_version.items() if isinstance(formats, Formats) else ():
             if not isinstance(tried, (list, tuple)) or not tried or not all(isinstance(format_, Format) for format_ in tried):
                 raise OptionError(f"{title}, {formats.what}, version {version}: expected a tuple of Format, found {tried!r}")

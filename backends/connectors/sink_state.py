@@ -43,6 +43,7 @@ from state_processor.backends.state.descriptions import OperatorListDescription
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.support.doors import checked_choice, spelled
 from state_processor.support.errors import NotFoundError, OptionError, StateProcessorError, UnsupportedFormatError
+from state_processor.support.mappings import names_of
 
 # Committables
 
@@ -314,8 +315,7 @@ def _own_states(role: str) -> Iterator[str]:
 def _committer(snapshot: Snapshot, uid: str | None, uid_hash: str | None) -> OperatorState | None:
     if uid_hash is not None:
         return find_operator(snapshot, uid_hash=uid_hash)
-    derived = operator_id(uids_of_sink(uid)[0]) if uid is not None else None
-    return next((o for o in snapshot.metadata.operators if o.operator_id == derived), None)
+    return snapshot.metadata.operators_by_id.get(operator_id(uids_of_sink(uid)[0])) if uid is not None else None
 
 
 def _first(snapshot: Snapshot, operators: Sequence[OperatorState], names: Sequence[str]) -> ListOfBytes | None:
@@ -377,7 +377,7 @@ def _has_committables(state: SinkState) -> bool:
 
 def _has_content(state: SinkState, connector: SinkConnector) -> bool:
     """Return whether rows have values: some sinks write an empty state in the same way."""
-    names = [f.name for f in connector.fields]
+    names = names_of(connector.fields)
     return any(row.get(name) is not None for row in decoded_sink(state, connector) for name in names)
 
 

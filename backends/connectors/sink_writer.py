@@ -44,6 +44,7 @@ from state_processor.backends.connectors.sink_state import (
     writer_values,
 )
 from state_processor.support.errors import InvalidRowError, StateProcessorError
+from state_processor.support.mappings import names_of
 
 T = TypeVar("T")
 
@@ -147,7 +148,7 @@ def _writer_element(connector: SinkConnector | None, rows: list[Values]) -> Vers
         assert raw is not None  # _complete has seen to it
         return raw
     context = f"writer of subtask {rows[0][SUBTASK]}"
-    names = (*(f.name for f in connector.fields), CHECKPOINT)
+    names = (*names_of(connector.fields), CHECKPOINT)
     if raw is not None:
         values = [dict.fromkeys(names) | values_of_row for values_of_row in writer_values(connector, raw, f"{context}, raw")]
         if _same(rows, values, names):
@@ -225,7 +226,7 @@ def _own_element(
     """Return an element with the rows that are left; ``None`` if it is dropped."""
     if connector is None or connector.own_committer is None:
         return element if rows else None
-    if _same(rows, values, [f.name for f in connector.fields]):
+    if _same(rows, values, names_of(connector.fields)):
         return element
     if not rows and not connector.keeps_emptied:
         return None
@@ -243,7 +244,7 @@ def _request(connector: SinkConnector | None, row: Values) -> Request:
         raise InvalidRowError(f"{STATUS!r} is {status!r}; expected one of {', '.join(map(repr, STATUSES))}")
     written = raw
     if connector is not None:
-        names = tuple(f.name for f in connector.fields)
+        names = tuple(names_of(connector.fields))
         context = f"committable of subtask {row[SUBTASK]}"
         if not _same([row], [connector.committables.read(raw, f"{context}, raw")], names):
             written = _checked(row, lambda: connector.committables.write(row, raw.version))

@@ -40,6 +40,7 @@ from state_processor.backends.read.stored_operator import StoredOperator, operat
 from state_processor.serializers.io import DataInput
 from state_processor.support.doors import checked_choice, spelled
 from state_processor.support.errors import CorruptSnapshotError, InvalidRowError, NotFoundError, OptionError, is_foreign
+from state_processor.support.mappings import names_of, only_keys, without_keys
 
 
 def _reader(snapshot: Snapshot, operator: OperatorState, name: str) -> OperatorStateReader:
@@ -291,10 +292,10 @@ def _complete(connector: Connector, row: Values, number: int) -> Values:
     missing = [n for n in needed if row.get(n) is None]
     if missing:
         raise InvalidRowError(f"row {number}: a split of the connector {connector.name!r} needs {', '.join(map(repr, missing))}")
-    blank: Values = dict.fromkeys((c.SPLIT_ID, *(f.name for f in connector.fields)))
+    blank: Values = dict.fromkeys((c.SPLIT_ID, *names_of(connector.fields)))
     c.refuse_others(row, (*blank, SUBTASK, ASSIGNMENT, VERSION, RAW_BYTES), number)
     c.check_types(row, splits_schema(connector.fields), number)
-    whole = connector.complete(blank | _written_before(connector, row, number) | {n: v for n, v in row.items() if n in blank})
+    whole = connector.complete(blank | _written_before(connector, row, number) | only_keys(row, blank))
     whole[SUBTASK] = row.get(SUBTASK, 0)
     return whole | {n: row.get(n) for n in (ASSIGNMENT, VERSION, RAW_BYTES)}
 
@@ -323,7 +324,7 @@ def _checked(row: Values, write: Any) -> Any:
     try:
         return write()
     except NO_VALUE as error:
-        values = {n: v for n, v in row.items() if n not in (RAW_BYTES, VERSION)}
+        values = without_keys(row, (RAW_BYTES, VERSION))
         raise InvalidRowError(f"split {row[c.SPLIT_ID]!r} can't be written ({error}): {values}") from None
 
 
@@ -336,7 +337,7 @@ def _reader_split(connector: Connector, row: Values) -> Versioned:
             return same
     written = connector.splits.write(row, version)
     stored = connector.splits.read(written, label)  # refuses bytes that Flink can't read
-    for name in (field.name for field in connector.fields):
+    for name in names_of(connector.fields):
         cell, value = row.get(name), stored.get(name)
         if cell is not None and (value is None or (isinstance(value, int | float) and cell != value)):
             raise InvalidRowError(

@@ -21,6 +21,7 @@ from state_processor.backends.files.storage import Entry, Storage
 from state_processor.support.doors import spelled
 from state_processor.support.errors import CorruptSnapshotError, ForbiddenPathError, MissingFileError, StateProcessorError
 from state_processor.support.locks import cached_property
+from state_processor.support.mappings import index_by_name
 from state_processor.support.redaction import CONTAINER_SCHEMES
 
 _CHECKPOINT: Final = re.compile(r"chk-\d+")
@@ -296,7 +297,7 @@ class ClaimedSavepoint:
         key = str(directory)
         if key not in self._listings:
             try:
-                self._listings[key] = {entry.name: entry for entry in self._storage.list(key)}
+                self._listings[key] = index_by_name(self._storage.list(key))
             except StateProcessorError:
                 self._listings[key] = {}
         return self._listings[key]

@@ -23,6 +23,7 @@ import pyarrow as pa
 from state_processor.backends.files.location import Location, absent, in_short, incomplete, what_to_do
 from state_processor.support.errors import MissingFileError, OptionError, StateProcessorError, UnsupportedFormatError, describe
 from state_processor.support.locks import process_lock
+from state_processor.support.mappings import without_keys
 from state_processor.support.recycled_memory import allocate
 
 if TYPE_CHECKING:
@@ -488,7 +489,7 @@ class StoredFile:
         self.path = path
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_open"}
+        return without_keys(self.__dict__, ("_open",))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _open=None)

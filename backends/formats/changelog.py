@@ -207,10 +207,9 @@ class Pieces:
     def whole(self, source: DataInput) -> Value:
         """Read a value in the form of heap files and the log: lists and maps with a count."""
         if self.state.kind == LIST:
-            return [self.value(source) for _ in range(source.read_count("list elements", self._value.min_size))]
+            return source.read_list("list elements", self.value, self._value.min_size)
         if self.state.kind == MAP:
-            count = source.read_count("map entries", 1)
-            return dict(self._map_entry(source) for _ in range(count))
+            return dict(source.read_list("map entries", self._map_entry))
         return self.value(source)
 
     def _map_entry(self, source: DataInput) -> tuple[bytes, bytes]:

@@ -30,6 +30,7 @@ from state_processor.support.errors import (
     UnknownSerializerError,
     UnsupportedFormatError,
 )
+from state_processor.support.mappings import index_by_name
 
 CLEAR: Final = 0
 SET: Final = 1
@@ -118,7 +119,7 @@ def changelog_header(
     If the type of the keys is not known, or the type of a state changed after the materialization, the serializers are
     :class:`~state_processor.serializers.core.unread.UnreadSnapshot`.
     """
-    metas = {meta.name: meta for meta in chain.from_iterable(header.states for header in materialized)}
+    metas = index_by_name(chain.from_iterable(header.states for header in materialized))
     for name, meta in log.states.items():
         try:
             if name in metas:

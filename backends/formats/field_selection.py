@@ -12,6 +12,7 @@ import pyarrow as pa
 from state_processor.serializers.kernel.columns import LAST_ACCESS_FIELD
 from state_processor.serializers.traversal import ELEMENT, KEY, VALUE, is_inside
 from state_processor.support.errors import OptionError
+from state_processor.support.mappings import index_by_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def applied(selection: Selection | None, schema: pa.Schema) -> pa.Schema:
     """Return the columns of a selection that a schema has; the whole schema without a selection."""
     if selection is None:
         return schema
-    fields_by_name = {f.name: f for f in schema}
+    fields_by_name = index_by_name(schema)
     return pa.schema(
         [
             fields_by_name[name].with_type(f.applied(fields_by_name[name].type))
@@ -102,7 +103,7 @@ def applied(selection: Selection | None, schema: pa.Schema) -> pa.Schema:
 
 def _steps(path: str, schema: pa.Schema) -> Iterator[str]:
     """Yield the names along a path. Names may contain dots, so each name has to end at a dot of the path or at its end."""
-    types = {f.name: f.type for f in schema}
+    types = dict(zip(schema.names, schema.types, strict=True))
     rest, parents = path, ""
     while True:
         fitting = _begins(rest, types)

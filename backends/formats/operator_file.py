@@ -22,6 +22,7 @@ from state_processor.backends.state.descriptions import BroadcastDescription, de
 from state_processor.backends.state.state_headers import read_header
 from state_processor.serializers.io import DataInput
 from state_processor.support.errors import CorruptSnapshotError, StateProcessorError
+from state_processor.support.mappings import index_by_name, names_of
 
 _ADVICE: Final = "The snapshot is damaged: use another one, or another copy of it"
 
@@ -58,11 +59,11 @@ def operator_header(snapshot: Snapshot, handle: h.OperatorStateHandle, context: 
 def _check_states(handle: h.OperatorStateHandle, header: state_headers.OperatorHeader, context: str) -> None:
     """Compare the states of the handle with the states of the header."""
     metas = (*header.lists, *header.broadcasts)
-    for names, place in (([s.name for s in handle.states], "`_metadata`"), ([m.name for m in metas], "the header")):
+    for names, place in ((names_of(handle.states), "`_metadata`"), (names_of(metas), "the header")):
         name, count = Counter(names).most_common(1)[0] if names else ("", 0)
         if count > 1:
             raise CorruptSnapshotError(f"{context}: {place} has state {name!r} {count} times. {_ADVICE}")
-    registered = {meta.name: meta for meta in metas}
+    registered = index_by_name(metas)
     for state in handle.states:
         meta = registered.get(state.name)
         if meta is None:

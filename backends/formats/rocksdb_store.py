@@ -39,6 +39,7 @@ from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.support.errors import CorruptSnapshotError, MissingFileError, UnsupportedFormatError
 from state_processor.support.locks import cached_property, process_lock
+from state_processor.support.mappings import index_by_name
 
 _OPEN_STORES: Final = 4
 _OPEN_TABLES: Final = 256
@@ -63,7 +64,7 @@ class Store:
         self._context = context
         self._streams = _streams(handle, context)
         self.manifest = self._read_manifest()
-        self._families = {family.name: family for family in self.manifest.families.values()}
+        self._families = index_by_name(self.manifest.families.values())
         self._tables: OrderedDict[int, Table] = OrderedDict()
         self._lock = process_lock()
 
@@ -104,10 +105,12 @@ class Store:
 
         ``lower`` and ``upper``: bounds of the keys. ``most_bytes``: bytes of a range in its files, compressed.
         """
-        parts = sorted(part for file in self.family(family).files for part in self._parts(file, lower, upper, most_bytes))
+        parts: list[tuple[bytes, int]] = []
+        for file in self.family(family).files:
+            parts += self._parts(file, lower, upper, most_bytes)
         ranges: list[KeyRange] = []
         begin, size = lower, 0
-        for key, part_size in parts:
+        for key, part_size in sorted(parts):
             if size and size + part_size > most_bytes and key > begin:
                 ranges.append(KeyRange(begin, key, size))
                 begin, size = key, 0

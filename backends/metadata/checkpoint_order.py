@@ -29,6 +29,7 @@ from state_processor.backends.metadata.properties import CHECKPOINT
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.java.object_input import JavaInstance, read_java_object
 from state_processor.support.errors import CorruptSnapshotError, NotASnapshotError, foreign_errors
+from state_processor.support.mappings import map_values
 
 _CLOSE: Final = timedelta(minutes=10).total_seconds()
 """Times of copies are this close: they do not tell which checkpoint is newer."""
@@ -259,7 +260,7 @@ def _chosen_by_job(snapshots: Iterable[SnapshotInfo]) -> Mapping[Any, SnapshotIn
         usable = info.is_complete is not False or info.needs_repair or bool(info.pointers)
         if info.kind == CHECKPOINT and info.job_id is not None and usable:
             by_job.setdefault(info.job_id, []).append(info)
-    return {job: _newest_of(of_job) for job, of_job in by_job.items()}
+    return map_values(_newest_of, by_job)
 
 
 def _newest_of(of_job: Sequence[SnapshotInfo]) -> SnapshotInfo:

@@ -15,6 +15,7 @@ from state_processor.backends.files.storage import Entry, Storage
 from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
 from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE, CheckpointMetadata, metadata_content, read_metadata
 from state_processor.support.errors import CorruptSnapshotError, NotASnapshotError, StateProcessorError, foreign_errors
+from state_processor.support.mappings import index_by_name
 from state_processor.support.redaction import redacted_repr
 
 DEPTH: Final = 4
@@ -166,7 +167,7 @@ def _is_named_like_one(name: str) -> bool:
 
 def _info(storage: Storage, directory: Location, entries: list[Entry], read_before: _EarlierSnapshots) -> SnapshotInfo:
     files = [entry for entry in entries if not entry.is_directory]
-    metadata_file = next((file for file in files if file.name == METADATA_FILE), None)
+    metadata_file = index_by_name(files).get(METADATA_FILE)
     time = _modified(storage, [metadata_file.path] if metadata_file else [file.path for file in files])
     if metadata_file is not None and (str(directory), time) in read_before:
         return read_before[str(directory), time]

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.handles import MetadataFile, StoredPart
 from state_processor.serializers.io import INT, LONG, USHORT, DataInput, DataOutput, decode_name
+from state_processor.support.mappings import without_none
 
 _LARGE: Final = 512
 """Minimum size of inline state that is viewed rather than copied: a copy would double the memory."""
@@ -289,7 +290,7 @@ def _several(
         if not count:
             return ()
         elements = map(read, repeat(inp, count))
-        return tuple([element for element in elements if element is not None])  # Flink drops null handles of changelogs, too
+        return tuple(without_none(elements))  # Flink drops null handles of changelogs, too
 
     def write_all(out: DataOutput, elements: tuple[Any, ...]) -> None:
         out.write_int(len(elements))

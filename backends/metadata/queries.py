@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol
 
 from state_processor.serializers.table.rowdata import RowDataSerializer
+from state_processor.support.mappings import index_by_name
 
 if TYPE_CHECKING:
     from state_processor.backends.metadata.snapshot import Snapshot
@@ -97,7 +98,7 @@ def kind_of_operator(states: Iterable[StateDescription], name: str | None = None
     named = _kind_in(name)
     if named is not None:
         return named
-    by_name = {state.name: state for state in states}
+    by_name = index_by_name(states)
     keyed = [state for state in by_name.values() if state.is_keyed]
     if not keyed:
         return next((kind for name, kind in _CONNECTORS.items() if name in by_name), None)

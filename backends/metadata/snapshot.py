@@ -30,6 +30,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
 from state_processor.backends.metadata.streams import StateStream, open_stream, reused_files, stream_identity
 from state_processor.support.doors import spelled
 from state_processor.support.errors import MissingFileError, NotASnapshotError, OptionError, StateProcessorError, foreign_errors
+from state_processor.support.mappings import names_of
 from state_processor.support.redaction import redacted_repr
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def check_path(path: object) -> None:
 def _near(storage: Storage, location: Location) -> str:
     """Return the end of a message about a path that does not exist: the most similar name."""
     with suppress(StateProcessorError):
-        names = [entry.name for entry in storage.list(str(location.parent))]
+        names = names_of(storage.list(str(location.parent)))
         near = get_close_matches(location.name, names, n=1)
         if near:
             return f"; did you mean {location.parent.joined(near[0])}?"
@@ -89,7 +90,7 @@ def _near(storage: Storage, location: Location) -> str:
 
 def _instead(storage: Storage, location: Location) -> str:
     """Return a description of a directory that is not a snapshot, or the snapshots below it."""
-    description = described_directory([entry.name for entry in storage.list(str(location))])
+    description = described_directory(names_of(storage.list(str(location))))
     if description:
         return f"It looks like {description}"
     below = _snapshots_below(storage, str(location))

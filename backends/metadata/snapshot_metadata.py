@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, Final
 
 from state_processor.backends.files.location import Location
@@ -27,13 +27,16 @@ from state_processor.backends.metadata.handles import (
     MergedChannelStateHandle,
     MetadataFile,
     OperatorStateHandle,
+    OperatorStateMeta,
     OutputStateHandle,
+    StateHandle,
     StreamStateHandle,
 )
 from state_processor.backends.metadata.properties import NULL_STREAM, CheckpointProperties, decode_properties
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import INT, LONG, DataOutput
 from state_processor.support.errors import MissingFileError, StateProcessorError, UnsupportedFormatError
+from state_processor.support.mappings import without_none
 
 _PICTURED: Final = 40
 _TEXT: Final = frozenset(b"\t\n\r").union(range(0x20, 0x7F))
@@ -160,11 +163,20 @@ class OperatorSubtaskState:
     duration: int = -1
 
     @property
+    def handles(self) -> list[StateHandle]:
+        """All handles."""
+        single = (self.managed_operator, self.raw_operator, self.managed_keyed, self.raw_keyed)
+        return [*(handle for handle in single if handle is not None), *self.input_channels, *self.result_subpartitions]
+
+    @property
+    def has_state(self) -> bool:
+        """Whether Flink finds state (``OperatorSubtaskState.hasState``)."""
+        return bool(self.handles)
+
+    @property
     def state_size(self) -> int:
         """Sum over all handles."""
-        single = (self.managed_operator, self.raw_operator, self.managed_keyed, self.raw_keyed)
-        handles = (*single, *self.input_channels, *self.result_subpartitions)
-        return sum(handle.state_size for handle in handles if handle is not None)
+        return sum(handle.state_size for handle in self.handles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +203,16 @@ class OperatorState:
         return self.uid or self.operator_id
 
     @property
+    def operator_handles(self) -> list[OperatorStateHandle]:
+        """The handles of list, union and broadcast state of the subtasks that have some."""
+        return without_none(subtask.managed_operator for subtask in self.subtasks)
+
+    @property
+    def operator_metas(self) -> list[OperatorStateMeta]:
+        """The name and the offsets of each list, union and broadcast state, as each subtask has it."""
+        return list(chain.from_iterable(handle.states for handle in self.operator_handles))
+
+    @property
     def reference_checkpoints(self) -> frozenset[int]:
         """The earlier checkpoints that subtasks of failed regions have their state from."""
         return frozenset(s.reference_checkpoint_id for s in self.subtasks if s.reference_checkpoint_id is not None)
@@ -198,10 +220,7 @@ class OperatorState:
     @property
     def has_state(self) -> bool:
         """Whether Flink finds state (``OperatorSubtaskState.hasState``, and the state of the coordinator)."""
-        slots = ("managed_operator", "raw_operator", "managed_keyed", "raw_keyed")
-        held = any(getattr(s, slot) is not None for s in self.subtasks for slot in slots)
-        in_flight = any(s.input_channels or s.result_subpartitions for s in self.subtasks)
-        return held or in_flight or self.coordinator_state is not None
+        return self.coordinator_state is not None or any(subtask.has_state for subtask in self.subtasks)
 
     @property
     def state_size(self) -> int:
@@ -219,6 +238,11 @@ class CheckpointMetadata:
     operators: tuple[OperatorState, ...]
     master_states: tuple[MasterState, ...] = ()
     properties: CheckpointProperties | None = None
+
+    @property
+    def operators_by_id(self) -> dict[str, OperatorState]:
+        """The operators by the ids that the file has."""
+        return {operator.operator_id: operator for operator in self.operators}
 
 
 def read_metadata(data: bytes | bytearray | memoryview | MetadataFile, source: str = "_metadata") -> CheckpointMetadata:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from hashlib import sha256
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 from state_processor.backends.files.location import Location
@@ -22,6 +23,7 @@ from state_processor.backends.metadata.handles import StoredPart
 from state_processor.backends.metadata.properties import SAVEPOINT
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, check_not_replaced
 from state_processor.support.errors import CorruptSnapshotError, MissingFileError
+from state_processor.support.mappings import attributes, names_of
 from state_processor.support.redaction import redacted
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ def _changed(value: Any, change: Callable[[StreamInFile], h.StreamStateHandle]) 
         parts = tuple([_changed(part, change) for part in value])
         return parts if any(new is not old for new, old in zip(parts, value, strict=True)) else value
     if is_dataclass(value) and not isinstance(value, type):
-        now = {field.name: getattr(value, field.name) for field in fields(value)}
+        now = attributes(value, names_of(fields(value)))
         changes = {name: new for name, old in now.items() if (new := _changed(old, change)) is not old}
         return replace(value, **changes) if changes else value
     return value
@@ -86,7 +88,7 @@ def reused_files(metadata: CheckpointMetadata) -> frozenset[str]:
     if metadata.properties is not None and metadata.properties.kind == SAVEPOINT:
         return frozenset()
     handles = (subtask.managed_keyed for operator in metadata.operators for subtask in operator.subtasks)
-    streams = (stream for handle in handles for stream in _reusable(handle))
+    streams = chain.from_iterable(map(_reusable, handles))
     return frozenset(stream.path for stream in streams if isinstance(stream, h.RelativeFileStateHandle))
 
 

@@ -35,6 +35,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.unread import UnreadSerializer
 from state_processor.serializers.kryo.classes import calls, log_undescribed, undescribed_classes
 from state_processor.support.errors import StateProcessorError, UnsupportedFormatError, foreign_errors
+from state_processor.support.mappings import names_of
 
 _FLINK_NAMES: Final = {
     h.KEY_GROUPS: "KeyGroupsStateHandle",
@@ -289,7 +290,7 @@ def _subtask_rows(subtask: OperatorSubtaskState) -> Iterator[Row]:
             yield from ({"slot": slot} | row for row in _keyed(keyed))
     for slot, operator in (("managed operator", subtask.managed_operator), ("raw operator", subtask.raw_operator)):
         if operator is not None:
-            names = {"state_names": [s.name for s in operator.states]}
+            names = {"state_names": names_of(operator.states)}
             yield {"slot": slot, "handle_type": _flink_name(operator)} | names | _stream(operator.stream)
     for slot, channels in (("input channel", subtask.input_channels), ("result subpartition", subtask.result_subpartitions)):
         for channel in channels:

@@ -16,6 +16,7 @@ from state_processor.serializers.table.row_names import RowNames, names_of_row, 
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.support.doors import spelled
 from state_processor.support.errors import OptionError
+from state_processor.support.mappings import index_by_name
 
 _KEY: Final = "key"
 _State = TypeVar("_State", bound=StateDescription)
@@ -31,7 +32,7 @@ def state_names(
 
     ``fields``: names from the user, see :func:`names_from_user`.
     """
-    by_name = {state.name: state for state in states}
+    by_name = index_by_name(states)
     paths = {*by_name, *(f"{s.name}.{column}" for s in by_name.values() for column in s.COLUMNS)}
     if not by_name or any(state.is_keyed for state in by_name.values()):
         paths.add(_KEY)
@@ -59,10 +60,12 @@ def names_from_user(names_by_path: Mapping[str, Sequence[str]], state: StateDesc
     ``names_by_path``: names by ``key``, the name of a state, or the name of a state and one of its columns
     (``left-records.map_key``).
     """
+    names_of_parts: dict[str, Sequence[str]] = {}
     columns = {column: part for column, part in state.COLUMNS.items() if part != _KEY and part in state.serializers}
-    names_of_parts = {
-        part: names_by_path[path] for column, part in columns.items() if (path := f"{state.name}.{column}") in names_by_path
-    }
+    for column, part in columns.items():
+        path = f"{state.name}.{column}"
+        if path in names_by_path:
+            names_of_parts[part] = names_by_path[path]
     if state.is_keyed and _KEY in names_by_path:
         names_of_parts[_KEY] = names_by_path[_KEY]
     if state.name in names_by_path:

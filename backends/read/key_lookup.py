@@ -162,7 +162,7 @@ def _key_column(state: KeyedDescription, table: pa.Table) -> pa.Array:
         columns = [column.combine_chunks() for column in table.columns]
         return pa.StructArray.from_arrays(columns, fields=list(table.schema))
     if names != [KEY_COLUMN]:
-        or_columns = f", or the columns {', '.join(f.name for f in key_type)}" if pa.types.is_struct(key_type) else ""
+        or_columns = f", or the columns {', '.join(key_type.names)}" if pa.types.is_struct(key_type) else ""
         raise OptionError(
             f"keys: state {state.name!r} has keys of type {state.key}: expected the column {KEY_COLUMN!r}{or_columns}, "
             f"found {', '.join(map(repr, names)) or 'no column'}; select it"

@@ -52,6 +52,7 @@ from state_processor.serializers.runtime.namespaces import GlobalWindowSerialize
 from state_processor.support.errors import third_party_errors
 from state_processor.support.late import pc
 from state_processor.support.locks import cached_property
+from state_processor.support.mappings import without_keys
 
 if TYPE_CHECKING:
     from state_processor.backends.read.key_lookup import Keys
@@ -113,7 +114,7 @@ class PlannedReader(ABC):
     def select(self, selection: Selection) -> Self:
         """Return a reader of some columns, and of some fields in them. Unknown names are ignored."""
         reader = type(self).__new__(type(self))  # copy.copy() would make the reader of a task
-        vars(reader).update({name: value for name, value in vars(self).items() if name != "schema"})
+        vars(reader).update(without_keys(vars(self), ("schema",)))
         reader._options = replace(self._options, selection=selection)
         return reader
 

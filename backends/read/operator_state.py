@@ -32,6 +32,7 @@ from state_processor.backends.state.descriptions import (
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.io import DataInput
 from state_processor.support.errors import CorruptSnapshotError, third_party_errors
+from state_processor.support.mappings import names_of, only_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class OperatorStateReader(PlannedReader):
         splits = []
         for subtask in self._stored.operator.subtasks:
             handle = subtask.managed_operator
-            if handle is not None and self._name in (state.name for state in handle.states):
+            if handle is not None and self._name in names_of(handle.states):
                 splits.append(OperatorSplit(handle, subtask.index, subtask_label(self._stored.operator, subtask)))
         if self._variants[0].kind == BROADCAST and splits:
             self._check_copies(splits)
@@ -113,7 +114,7 @@ class OperatorStateReader(PlannedReader):
         selection = self._options.selection
         if selection is None:
             return frozenset({KEY, VALUE})
-        return {n: f for n, f in selection.items() if n in (KEY, VALUE)} or {VALUE: NOTHING}
+        return only_keys(selection, (KEY, VALUE)) or {VALUE: NOTHING}
 
     def _read(self, split: OperatorSplit, columns: FieldSelection) -> Iterator[pa.RecordBatch]:
         name = self._name

@@ -26,6 +26,7 @@ from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput
 from state_processor.support.doors import spelled
 from state_processor.support.errors import CorruptSnapshotError, NotFoundError, OptionError
+from state_processor.support.mappings import without_none
 
 INPUT: Final = "input"
 OUTPUT: Final = "output"
@@ -228,7 +229,7 @@ class RawStateReader(PlannedReader):
     def splits(self, split_bytes: int = 0) -> list[RawSplit]:
         """Plan a split per subtask."""
         splits = map(self._split, self._stored.operator.subtasks)
-        return [split for split in splits if split is not None]
+        return without_none(splits)
 
     def _split(self, subtask: OperatorSubtaskState) -> RawSplit | None:
         handle = subtask.raw_keyed if self._kind == RAW_KEYED else subtask.raw_operator

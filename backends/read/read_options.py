@@ -18,6 +18,7 @@ from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescript
 from state_processor.serializers.decode_options import DecodeOptions, Nanos
 from state_processor.support.doors import spelled
 from state_processor.support.errors import OptionError
+from state_processor.support.mappings import attributes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -127,7 +128,7 @@ def option_values(holder: Any) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for f in fields(holder):
         value, names = getattr(holder, f.name), f.metadata.get(_PART, ())
-        values |= {f.name: value} if _DECLARATION in f.metadata else {name: getattr(value, name) for name in names}
+        values |= {f.name: value} if _DECLARATION in f.metadata else attributes(value, names)
     return values
 
 

@@ -47,6 +47,7 @@ from state_processor.support.doors import read_with, spelled
 from state_processor.support.errors import NotFoundError, OptionError
 from state_processor.support.late import pc
 from state_processor.support.locks import cached_property
+from state_processor.support.mappings import only_keys
 
 if TYPE_CHECKING:
     from state_processor.backends.read.key_lookup import Keys
@@ -335,7 +336,7 @@ class JoinedStatesReader(PlannedReader):
         options, selection = self._by_state[state], self._options.selection
         if selection is None:
             return options
-        chosen = {n: f for n, f in selection.items() if n in (layouts.KEY, KEY_GROUP_COLUMN)}
+        chosen = only_keys(selection, (layouts.KEY, KEY_GROUP_COLUMN))
         column = self._columns[state]
         return replace(options, selection=chosen | ({layouts.VALUE: selection[column]} if column in selection else {}))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from typing import Any, Final
 
 import pyarrow as pa
@@ -51,12 +51,12 @@ def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | No
     """
     id_or_label = uid_hash.lower() if uid_hash else operator_id(uid or "")
     if uid and snapshot.query_plan is not None:
-        id_or_label = snapshot.query_plan.find(uid, (o.operator_id for o in snapshot.metadata.operators)) or id_or_label
+        id_or_label = snapshot.query_plan.find(uid, snapshot.metadata.operators_by_id) or id_or_label
     for operator in snapshot.metadata.operators:
         if id_or_label in (operator.operator_id, snapshot.recorded_ids.get(operator.operator_id)):
             is_named = operator.uid or uid is None or operator.operator_id != operator_id(uid)
             return operator if is_named else replace(operator, uid=uid)
-    if any(operator.operator_id == operator_id(id_or_label) for operator in snapshot.metadata.operators):
+    if operator_id(id_or_label) in snapshot.metadata.operators_by_id:
         by_uid = code_or_text(f"OperatorIdentifier.for_uid({id_or_label!r})", spelled("uid_hash", operator_id(id_or_label)))
         raise NotFoundError(f"no operator has the uid hash {id_or_label}; one has this uid: name it by {by_uid}")
     without_uid = [o for o in snapshot.metadata.operators if uid and not o.uid]
@@ -123,9 +123,12 @@ def survey(snapshot: Snapshot, operator: OperatorState) -> Survey:
 def surveys(snapshot: Snapshot, operators: Iterable[OperatorState]) -> Iterator[Survey]:
     """Yield what :func:`survey` returns for each operator; headers of several operators are read at the same time."""
     for together in _portions(operators):
-        places = [(operator, subtask) for operator in together for subtask in operator.subtasks]
+        places: list[tuple[OperatorState, OperatorSubtaskState]] = []
+        for operator in together:
+            places += zip(repeat(operator), operator.subtasks)
         subtask_states = iter(at_once(lambda place: _states_of_subtask(snapshot, *place), places))
-        yield from (_merged(islice(subtask_states, len(operator.subtasks))) for operator in together)
+        for operator in together:
+            yield _merged(islice(subtask_states, len(operator.subtasks)))
 
 
 def _portions(operators: Iterable[OperatorState]) -> Iterator[list[OperatorState]]:

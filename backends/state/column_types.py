@@ -24,6 +24,7 @@ from state_processor.serializers.shared_types import PortableType
 from state_processor.serializers.traversal import ELEMENT, KEY, VALUE, is_inside, join_path, moved, transform
 from state_processor.support.doors import spelled
 from state_processor.support.errors import OptionError, StateMigrationError
+from state_processor.support.mappings import map_values
 
 if TYPE_CHECKING:
     from state_processor.serializers.kryo.serializer import KryoSerializer
@@ -195,7 +196,7 @@ def declared_names(state: StateDescription) -> DeclaredNames:
     """Return the names of rows in the types of a state; parts without rows are omitted."""
     from state_processor.serializers.table.row_names import row_names
 
-    names_by_role = {role: row_names(serializer) for role, serializer in state.serializers.items()}
+    names_by_role = map_values(row_names, state.serializers)
     return {part: names for part, names in names_by_role.items() if names}
 
 

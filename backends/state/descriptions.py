@@ -22,6 +22,7 @@ from state_processor.serializers.runtime.namespaces import TimerSerializer, Void
 from state_processor.serializers.runtime.wrapping import AsynchronousTtlSerializer, TtlSerializer, WrappingSerializer
 from state_processor.serializers.table.python_state import PYTHON_PREFIX, PythonKeySerializer, python_key
 from state_processor.support.errors import CorruptSnapshotError, OptionError, UnknownSerializerError, UnsupportedFormatError
+from state_processor.support.mappings import inverted, map_values
 
 VALUE: Final = "VALUE"
 LIST: Final = "LIST"
@@ -44,7 +45,7 @@ _KEYED_KINDS: Final = frozenset({VALUE, LIST, MAP, "REDUCING", "AGGREGATING", "F
 _WHOLE_VALUES: Final = frozenset({VALUE, "REDUCING", "AGGREGATING"})
 """Kinds of state whose values fill their part of an entry."""
 _COLLECTIONS: Final = {LIST: ListSerializer, MAP: MapSerializer}
-_KINDS_BY_SERIALIZER: Final = {serializer: kind for kind, serializer in _COLLECTIONS.items()}
+_KINDS_BY_SERIALIZER: Final = inverted(_COLLECTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class StateDescription:
 
     def map_serializers(self, change: Callable[[TypeSerializer], Codec]) -> Self:
         """Return the state with ``change`` applied to each serializer; see :meth:`with_serializers`."""
-        return self.with_serializers(**{role: change(serializer) for role, serializer in self.serializers.items()})
+        return self.with_serializers(**map_values(change, self.serializers))
 
     @property
     def registered_serializer(self) -> TypeSerializer:

@@ -25,6 +25,7 @@ from state_processor.serializers.kernel.encode.conversion import conform
 from state_processor.support.doors import code_or_text
 from state_processor.support.errors import InvalidRowError, OptionError, UnsupportedFormatError
 from state_processor.support.late import pc
+from state_processor.support.mappings import names_of
 
 Hashes = npt.NDArray[np.int32]
 
@@ -47,20 +48,24 @@ class _Field:
     scala: Hashes
 
 
+def _hashes(fields: Sequence[_Field]) -> list[Hashes]:
+    return [f.hashes for f in fields]
+
+
 def _objects_hash(fields: Sequence[_Field]) -> Hashes:
-    return polynomial([f.hashes for f in fields], 1)
+    return polynomial(_hashes(fields), 1)
 
 
 def _polynomial_from_zero(fields: Sequence[_Field]) -> Hashes:
-    return polynomial([f.hashes for f in fields], 0)
+    return polynomial(_hashes(fields), 0)
 
 
 def _polynomial_from_17(fields: Sequence[_Field]) -> Hashes:
-    return polynomial([f.hashes for f in fields], 17)
+    return polynomial(_hashes(fields), 17)
 
 
 def _builder_17_37(fields: Sequence[_Field]) -> Hashes:
-    return polynomial([f.hashes for f in fields], 17, 37)
+    return polynomial(_hashes(fields), 17, 37)
 
 
 def _lombok(fields: Sequence[_Field]) -> Hashes:
@@ -69,7 +74,7 @@ def _lombok(fields: Sequence[_Field]) -> Hashes:
 
 
 def _exclusive_or(fields: Sequence[_Field]) -> Hashes:
-    code: Hashes = np.bitwise_xor.reduce([f.hashes for f in fields])
+    code: Hashes = np.bitwise_xor.reduce(_hashes(fields))
     return code
 
 
@@ -265,7 +270,7 @@ def learn_hash_rule(
         raise UnsupportedFormatError(f"{serializer}: a hashCode can be inferred for POJOs only")
     array = conform(serializer, keys, "key")
     columns = _columns(serializer, array)
-    names = [f.name for f in serializer.fields]
+    names = names_of(serializer.fields)
     rules = list(_candidates(names))
     distinct = len(set(zip(*(columns[n].hashes.tolist() for n in names), strict=True))) if names else 0
     bits = distinct * math.log2(max_parallelism)

@@ -36,6 +36,7 @@ from state_processor.serializers.table.python_state import (
 )
 from state_processor.support.doors import code_or_text, spelled
 from state_processor.support.errors import CorruptSnapshotError, NotFoundError, OptionError
+from state_processor.support.mappings import attributes, names_of
 
 PythonKind = Literal["", "VALUE", "LIST", "MAP"]
 """The kind of state in the job; empty if only the type was given."""
@@ -184,7 +185,7 @@ def _of_list(state: ListDescription, type_: PythonType, context: str, unpickled:
             f"{code_or_text('ValueState(…)', f'ValueState<{declared}>')}"
         )
     described = PythonListDescription if type_.kind == LIST else PythonValueDescription
-    parts = {f.name: getattr(state, f.name) for f in fields(ListDescription)}
+    parts = attributes(state, names_of(fields(ListDescription)))
     value = _framed(declared, state.value, unpickled)
     return described(**parts | {"kind": LIST if type_.kind == LIST else VALUE, "value": value})
 

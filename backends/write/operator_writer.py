@@ -27,6 +27,7 @@ from state_processor.serializers.kernel.encode.encoder import ColumnEncoder, Enc
 from state_processor.serializers.kernel.encode.program import EncodeBuilder
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.support.errors import InvalidRowError, NotFoundError
+from state_processor.support.mappings import index_by_name
 
 
 class OperatorStateFileWriter:
@@ -45,7 +46,7 @@ class OperatorStateFileWriter:
         context: str = "",
     ) -> None:
         self._sink = sink
-        self._states = {s.name: s for s in states}
+        self._states = index_by_name(states)
         self._context = f"{context}, " if context else ""
         self._offsets: dict[str, list[npt.NDArray[np.int64]]] = {s.name: [] for s in states}
         header = operator_header(registered if registered is not None else list(map(register, states)))

@@ -21,6 +21,7 @@ from state_processor.serializers.core.collections import JoinedListCodec, MapSta
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.kryo.pending_values import Columns, PendingEntries, StoredParts, with_pending_values
 from state_processor.support.errors import InvalidRowError
+from state_processor.support.mappings import map_values
 
 Bytes = npt.NDArray[np.uint8]
 _State = TypeVar("_State", bound=StateDescription)
@@ -103,7 +104,7 @@ class StoredElements:
             columns = entries.columns_of_stored(element)
             if columns is not None:
                 stored.setdefault(columns, set()).add(element)
-        return cls(type_, {columns: frozenset(alike) for columns, alike in stored.items()})
+        return cls(type_, map_values(frozenset, stored))
 
     def resolved(self, elements: Iterable[bytes]) -> Iterator[bytes]:
         """Yield new elements with bytes instead of pending values: the stored element, where one has the same columns."""

@@ -53,6 +53,7 @@ from state_processor.backends.write.sorted_entries import (
 from state_processor.backends.write.spilled_runs import SpilledRuns
 from state_processor.serializers.io import DataOutput
 from state_processor.support.errors import ScratchSpaceError
+from state_processor.support.mappings import names_of
 
 ROCKSDB: Final = "rocksdb"
 FORST: Final = "forst"
@@ -92,7 +93,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         self._subtask_context = subtask.context
         self._is_forst = backend == FORST
         self._backend_id = str(uuid4())
-        families = [state.name for state in self.header.states]
+        families = names_of(self.header.states)
         self._base = base
         self._opened = None if base is None else base.open(subtask.context)
         self._manifest = None if base is None or self._opened is None else self._opened.manifest.only(base.kept_families)
@@ -470,7 +471,7 @@ class NewStore:
             yield path
 
     def _options(self) -> str:
-        names = [DEFAULT_FAMILY, *(family.name for family in self._families)]
+        names = [DEFAULT_FAMILY, *names_of(self._families)]
         return _OPTIONS + "".join(_FAMILY_OPTIONS.format(name=name) for name in names)
 
     @contextmanager

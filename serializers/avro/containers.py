@@ -228,7 +228,7 @@ class AvroUnion(AvroType):
         return AvroBranch(filled[0], self.branches[filled[0]].from_column(value[self.names[filled[0]]]))
 
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
-        targets, end = [builder.label() for _ in self.branches], builder.label()
+        targets, end = builder.labels(len(self.branches)), builder.label()
         builder.op(Op.CHOOSE, column, branches=builder.aux([(target,) for target in targets]), count=len(targets))
         for number, (branch, target) in enumerate(zip(self.branches, targets, strict=True)):
             builder.place(target)
@@ -267,7 +267,7 @@ class AvroUnion(AvroType):
     def _emit_encode_choice(self, builder: EncodeBuilder, column: Column) -> None:
         """Append instructions for the branch whose field in the struct is not null, or for null if the struct is null."""
         children = [column.named(self.names[i]) for i in self.value_branches]
-        targets, end = [builder.label() for _ in children], builder.label()
+        targets, end = builder.labels(len(children)), builder.label()
         of_null = builder.label() if self.null >= 0 else None
         branches = builder.aux(list(zip(children, targets, strict=True)))
         builder.op(Op.UNION, column, branches=branches, count=len(children), null=of_null)

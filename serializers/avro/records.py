@@ -29,7 +29,7 @@ from state_processor.serializers.core.basic import StringSerializer
 from state_processor.serializers.core.templates import DelegatingSerializer
 from state_processor.serializers.io import MAX_NESTING, DataInput, DataOutput
 from state_processor.serializers.registry import provide_snapshots
-from state_processor.serializers.traversal import join_path, walk
+from state_processor.serializers.traversal import join_path, parts_of
 from state_processor.support.errors import CorruptSnapshotError, StateMigrationError, StateProcessorError, UnsupportedFormatError
 
 # Types of a schema
@@ -476,7 +476,7 @@ class AvroSerializer(DelegatingSerializer):
         return self._snapshot or AvroSerializerSnapshot(AVRO_SNAPSHOT, None, self.class_name, self.schema.text)
 
     def hash_code(self, value: Any) -> int:
-        has_logical = any(isinstance(part, AvroLogical) for part in walk(self.type))
+        has_logical = bool(parts_of(AvroLogical, self.type))
         if self.class_name != GENERIC_RECORD and ("REFLECT" in str(self) or has_logical):
             raise UnsupportedFormatError(
                 f"the hashCode of {self} is code of the class {self.class_name}: keys can't be assigned to key groups"

@@ -23,6 +23,7 @@ from state_processor.serializers.java.types import BOXES
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.registry import BASE
 from state_processor.serializers.text_grammar import to_number, to_whole_number
+from state_processor.support.mappings import index_by_name
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -122,9 +123,8 @@ def _number(name: str) -> _Number:
     return _NUMBERS[name]
 
 
-_NUMBERS: Final = {
-    n.name: n
-    for n in (
+_NUMBERS: Final = index_by_name(
+    (
         _Number("BOOLEAN", struct.Struct(">?"), Op.INT8, pa.bool_(), hashing.of_boolean, _truth),
         _Number("BYTE", struct.Struct(">b"), Op.INT8, pa.int8(), int, _integer),
         _Number("SHORT", struct.Struct(">h"), Op.INT16, pa.int16(), int, _integer),
@@ -133,7 +133,7 @@ _NUMBERS: Final = {
         _Number("FLOAT", struct.Struct(">f"), Op.FLOAT32, pa.float32(), hashing.of_float, _floating(">f")),
         _Number("DOUBLE", struct.Struct(">d"), Op.FLOAT64, pa.float64(), hashing.of_double, _floating(">d")),
     )
-}
+)
 
 
 def number_layout(name: str, order: str = ">") -> struct.Struct:

@@ -54,7 +54,7 @@ class ListCodec(Codec):
         return self._copy_with(element=element)
 
     def read(self, source: DataInput) -> list[Any]:
-        return [self.element.read(source) for _ in range(source.read_count("list elements", self.element.min_size))]
+        return source.read_list("list elements", self.element.read, self.element.min_size)
 
     def skip(self, source: DataInput) -> None:
         for _ in range(source.read_count("list elements", self.element.min_size)):

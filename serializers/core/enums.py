@@ -82,7 +82,7 @@ class EnumSerializerSnapshot(TypeSerializerSnapshot):
     @classmethod
     def read(cls, class_name: str, version: int, source: DataInput) -> EnumSerializerSnapshot:
         enum_class = source.read_utf()
-        return cls(enum_class, [source.read_utf() for _ in range(source.read_count("enum constants", 2))], version)
+        return cls(enum_class, source.read_list("enum constants", DataInput.read_utf, 2), version)
 
     def write(self, target: DataOutput) -> None:
         target.write_utf(self.enum_class)

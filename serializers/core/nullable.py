@@ -83,7 +83,7 @@ class EitherSerializer(ChoiceSerializer):
         builder.place(end)
 
     def snapshot(self) -> TypeSerializerSnapshot:
-        return EitherSerializerSnapshot(self.snapshot_class, [side.snapshot() for side in self.nested], self._version)
+        return EitherSerializerSnapshot(self.snapshot_class, self.child_snapshots, self._version)
 
     def hash_code(self, value: EitherValue) -> int:
         return self._chosen(value.is_left).hash_code(value.value)

@@ -32,6 +32,7 @@ from state_processor.serializers.registry import current_registrations, provide_
 from state_processor.serializers.traversal import join_path
 from state_processor.support.doors import reading_as_bytes, registering
 from state_processor.support.errors import InvalidRowError, OptionError, UndescribedClassError, UnsupportedFormatError
+from state_processor.support.mappings import names_of, without_keys, without_none
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -101,7 +102,7 @@ class PojoCodec(Codec, Generic[Part_co]):
     @property
     def child_names(self) -> Sequence[str]:
         """See :attr:`Codec.child_names`; subclasses are not named: their fields are next to those of the class."""
-        return (*(f.name for f in self.fields), *[""] * len(self._subclasses))
+        return (*names_of(self.fields), *[""] * len(self._subclasses))
 
     @property
     def children(self) -> Sequence[Codec]:
@@ -109,7 +110,7 @@ class PojoCodec(Codec, Generic[Part_co]):
 
     @property
     def _subclasses(self) -> list[Part_co]:
-        return [s for s in (*self.by_tag.values(), *self.by_name.values()) if s is not None]
+        return without_none((*self.by_tag.values(), *self.by_name.values()))
 
     def _parts_of(
         self, children: Sequence[Any]
@@ -132,7 +133,7 @@ class PojoCodec(Codec, Generic[Part_co]):
     @property
     def by_name(self) -> dict[str, Part_co | None]:
         """Serializers of other subclasses, including subclasses that users described."""
-        described = {name: s for name, s in self._described().items() if name not in self.registered}
+        described = without_keys(self._described(), self.registered)
         return self.unregistered | {n: s for n, s in described.items() if self.unregistered.get(n) is None}
 
     def _described(self) -> dict[str, Any]:
@@ -352,7 +353,7 @@ class PojoCodec(Codec, Generic[Part_co]):
 
     def _encode_variants(self, builder: EncodeBuilder, column: Column) -> None:
         columns = self._columns(WIDEST)
-        input_columns = columns.columns_in([child.name for child in column.children])
+        input_columns = columns.columns_in(names_of(column.children))
         builder.limit(column, input_columns.field_limits)
         marks = [bytes([_EXACT])]
         for kind, tag, pojo in self._variants:
@@ -459,7 +460,7 @@ def _subclass_of(
     if repeated:
         raise OptionError(
             f"{class_name} is described with the field {repeated[0]!r}, but it inherits this field from {parent}: name only the "
-            f"fields that {parent} lacks (it has {', '.join(f.name for f in inherited)})"
+            f"fields that {parent} lacks (it has {', '.join(names_of(inherited))})"
         )
     fields = [*inherited, *(PojoField(name, serializer, class_name) for name, serializer in added.items())]
     return PojoSerializer(class_name, sorted(fields, key=lambda f: f.name))

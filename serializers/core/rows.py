@@ -151,7 +151,7 @@ class TupleSerializer(FieldsSerializer):
         self._encode_fields(builder, column)
 
     def snapshot(self) -> TypeSerializerSnapshot:
-        return TupleSerializerSnapshot(self.tuple_class, [f.snapshot() for f in self.fields])
+        return TupleSerializerSnapshot(self.tuple_class, self.child_snapshots)
 
     def hash_code(self, value: Sequence[Any]) -> int:
         return hashing.of_units(0 if v is None else f.hash_code(v) for f, v in zip(self.fields, value, strict=True))
@@ -362,8 +362,9 @@ class RowSerializer(FieldsSerializer):
                 f.emit_encode(builder, child)
 
     def snapshot(self) -> TypeSerializerSnapshot:
-        nested = [f.snapshot() for f in self.fields]
-        return RowSerializerSnapshot(nested, supports_row_kind=self.supports_row_kind, outer_version=self._outer_version)
+        return RowSerializerSnapshot(
+            self.child_snapshots, supports_row_kind=self.supports_row_kind, outer_version=self._outer_version
+        )
 
     def hash_code(self, value: RowValue) -> int:
         """Return ``Row.hashCode`` of Flink 1.11 and later, for a row whose fields have positions."""

@@ -22,6 +22,7 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import RUNTIME, current_registrations, provide_snapshots, register
 from state_processor.support.doors import registering
 from state_processor.support.errors import InvalidRowError, OptionError, UnsupportedFormatError
+from state_processor.support.mappings import inverted, map_values
 
 HADOOP: Final = "org.apache.hadoop.io."
 FLINK: Final = "org.apache.flink.types."
@@ -183,7 +184,7 @@ class MapWritableSerializer(SimpleSerializer):
         return {name: _json(_element(name).read(source))}
 
     def write(self, value: Sequence[Mapping[str, Any]], target: DataOutput) -> None:
-        numbers = {name: number for number, name in _MAP_IDS.items()}
+        numbers = inverted(_MAP_IDS)
         new: list[str] = []
         for entry in value:
             for name in (*entry["key"], *entry["value"]):
@@ -275,7 +276,7 @@ def register_value_class(class_name: str, fields: Mapping[str, Codec | str] | Co
         If the layout of a named class is not known.
     """
     if isinstance(fields, Mapping):
-        parts = {name: _part(field) for name, field in fields.items()}
+        parts = map_values(_part, fields)
         serializer: Codec = FieldsCodec(_parts, parts)
     else:
         serializer = fields

@@ -60,7 +60,7 @@ class NestedSerializer(TypeSerializer):
         return type(self)(*children).written_by(self.snapshot_class, self.outer_version)
 
     def snapshot(self) -> TypeSerializerSnapshot:
-        snapshot = NestedSnapshot(self.snapshot_class, [n.snapshot() for n in self.nested], outer_version=self.outer_version)
+        snapshot = NestedSnapshot(self.snapshot_class, self.child_snapshots, outer_version=self.outer_version)
         snapshot.serializer_class = type(self)
         return snapshot
 

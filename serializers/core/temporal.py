@@ -47,6 +47,7 @@ from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.registry import BASE
 from state_processor.serializers.traversal import outermost_of, transform
 from state_processor.support.errors import UndecodableValueError
+from state_processor.support.mappings import index_by_name
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -312,9 +313,8 @@ class _Millis:
     is_zoned: bool = True
 
 
-_MILLIS: Final = {
-    m.name: m
-    for m in (
+_MILLIS: Final = index_by_name(
+    (
         _Millis(
             "DATE",
             "Date",
@@ -341,7 +341,7 @@ _MILLIS: Final = {
             lambda v, zone: zone.utc(exact_millis(Instant(*divmod(to_local_time(v).nano_of_day, NANOS_OF_SECOND)))),
         ),
     )
-}
+)
 
 
 class MillisSerializer(TemporalSerializer):

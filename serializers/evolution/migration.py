@@ -51,7 +51,8 @@ from state_processor.serializers.runtime.cep import NFA, OldSharedBufferNodeSeri
 from state_processor.serializers.runtime.scala import SCALA
 from state_processor.serializers.runtime.stream_records import OLD_TWO_PHASE_COMMIT_SNAPSHOT, TWO_PHASE_COMMIT_SNAPSHOT
 from state_processor.serializers.table.rowdata import RowDataSerializerSnapshot
-from state_processor.serializers.traversal import fold, join_path, walk, with_changed_children
+from state_processor.serializers.traversal import fold, join_path, parts_of, with_changed_children
+from state_processor.support.mappings import index_by_name
 
 FLINK_2: Final = 2
 
@@ -192,8 +193,8 @@ class TypeMigration:
 
     def migrate_nested(self, snapshot: TypeSerializerSnapshot, path: str, paths: Sequence[str]) -> Migrated:
         """Return the migrated type of a snapshot whose nested types have the paths ``paths``."""
-        nested = [child for _, child in snapshot.named_children]
-        return self._renamed(snapshot, path, [self.migrate(n, inner) for n, inner in zip(nested, paths, strict=True)])
+        pairs = zip(snapshot.children, paths, strict=True)
+        return self._renamed(snapshot, path, [self.migrate(nested, inner) for nested, inner in pairs])
 
     def _migrate(
         self, path: str, snapshot: TypeSerializerSnapshot, inner: Callable[[TypeSerializerSnapshot], list[Migrated]]
@@ -263,7 +264,7 @@ class TypeMigration:
 
     def _row_data(self, snapshot: RowDataSerializerSnapshot, path: str) -> None:
         for name, nested in snapshot.named_children:
-            if any(isinstance(s, KryoSerializerSnapshot) for s in walk(nested)):
+            if parts_of(KryoSerializerSnapshot, nested):
                 self.problems.append(
                     Note(
                         join_path(path, name),
@@ -290,7 +291,7 @@ def with_kryo_5(snapshot: KryoSerializerSnapshot) -> KryoSerializerSnapshot:
     """
     new = copy.copy(snapshot)
     new.flink = FLINK_2
-    standard = {e.name: e for e in KryoSerializerSnapshot.of(snapshot.type_class).registrations}
+    standard = index_by_name(KryoSerializerSnapshot.of(snapshot.type_class).registrations)
     new.registrations = tuple(standard.get(e.name, e) if _is_lost(e) else e for e in snapshot.registrations)
     new.default_serializer_classes = tuple(e for e in snapshot.default_serializer_classes if not _is_lost(e))
     return new
@@ -394,7 +395,7 @@ def is_checked(snapshot: TypeSerializerSnapshot) -> bool:
     """Return whether all classes of a snapshot are classes of Flink, or of a library that is tested with all its releases."""
     if isinstance(snapshot, UnknownSnapshot | UnreadSnapshot):  # perhaps of a known class, with an unknown one inside
         return False
-    return snapshot.class_name in SNAPSHOT_VERSIONS and all(is_checked(child) for _, child in snapshot.named_children)
+    return snapshot.class_name in SNAPSHOT_VERSIONS and all(map(is_checked, snapshot.children))
 
 
 def _dropped(snapshot: TypeSerializerSnapshot, release: Release) -> tuple[str, str] | None:

@@ -28,6 +28,7 @@ from state_processor.serializers.runtime.wrapping import TtlSerializer, Wrapping
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.serializers.traversal import with_changed_children, zip_types
 from state_processor.support.errors import StateMigrationError
+from state_processor.support.mappings import index_by_name, names_of, without_keys
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -96,7 +97,7 @@ def _resolve_pojo(written: PojoSerializer, target: PojoSerializer) -> Codec:
     registered = {name: subclass(name, s) for name, s in written.by_tag.items()}
     unregistered = {name: subclass(name, s) for name, s in written.by_name.items()}
     # A subclass that was not written yet occurs in no bytes, but has its columns.
-    unregistered |= {name: s for name, s in subclasses.items() if name not in registered | unregistered}
+    unregistered |= without_keys(subclasses, registered | unregistered)
     return EvolvedPojoCodec(target.class_name, evolved.wire, evolved.fields, registered, unregistered)
 
 
@@ -117,7 +118,7 @@ def _evolved(written: PojoSerializer, target: PojoSerializer) -> EvolvedPojoCode
 
 def _inheriting(subclass: PojoSerializer, written: PojoSerializer, target: PojoSerializer) -> PojoSerializer:
     """Return a subclass that the new type lacks: it keeps its own fields; its inherited fields are the new ones."""
-    inherited = {f.name for f in written.fields}
+    inherited = set(names_of(written.fields))
     subclass_fields = [f for f in subclass.fields if f.name not in inherited]
     fields = sorted([*target.fields, *subclass_fields], key=lambda f: f.name)
     return PojoSerializer(subclass.class_name, fields)
@@ -149,7 +150,7 @@ class EvolvedPojoCodec(ReadOnlyCodec, PojoCodec[Codec]):
 
     @property
     def child_names(self) -> Sequence[str]:
-        return (*super().child_names, *(f.name for f in self._gone))
+        return (*super().child_names, *names_of(self._gone))
 
     @property
     def children(self) -> Sequence[Codec]:
@@ -158,7 +159,7 @@ class EvolvedPojoCodec(ReadOnlyCodec, PojoCodec[Codec]):
     def with_children(self, children: Sequence[Any]) -> EvolvedPojoCodec:
         count = len(super().children)
         fields, registered, unregistered = self._parts_of(children[:count])
-        by_name = {f.name: f for f in fields}
+        by_name = index_by_name(fields)
         gone = iter(children[count:])
         wire = [replace(f, serializer=next(gone)) if f.declaring_class == _GONE else by_name[f.name] for f in self.wire]
         return EvolvedPojoCodec(self.class_name, wire, fields, registered, unregistered)

@@ -18,6 +18,7 @@ from typing import Any, Final
 from state_processor.serializers.io import DataInput, encode_modified_utf8
 from state_processor.serializers.java.object_input import STREAM_HEADER, JavaClass, JavaEnum, JavaInstance, class_name
 from state_processor.support.errors import UnsupportedFormatError
+from state_processor.support.mappings import index_by_name
 
 _NULL: Final = b"\x70"
 _REFERENCE: Final = b"\x71"
@@ -102,7 +103,7 @@ class JavaList:
 
 
 _ARRAY_LIST: Final = JavaClassDescription("java.util.ArrayList", 8683452581122892189, (("I", "size"),), flags=WRITES_MORE)
-_BASE: Final = {d.name: d for d in (JavaClassDescription("java.lang.Enum", 0, flags=ENUMERATION), _ARRAY_LIST)}
+_BASE: Final = index_by_name((JavaClassDescription("java.lang.Enum", 0, flags=ENUMERATION), _ARRAY_LIST))
 
 
 def write_java_object(content: Any, classes: Mapping[str, JavaClassDescription]) -> bytes:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from state_processor.support.errors import OptionError
+from state_processor.support.mappings import inverted
 
 _PRIMITIVES: Final = (
     ("boolean", "Z", "java.lang.Boolean"),
@@ -20,10 +21,10 @@ _PRIMITIVES: Final = (
 )
 PRIMITIVES: Final = {name: code for name, code, _ in _PRIMITIVES}
 """Letters of primitives in the names of array classes."""
-PRIMITIVE_CODES: Final = {code: name for name, code in PRIMITIVES.items()}
+PRIMITIVE_CODES: Final = inverted(PRIMITIVES)
 BOXES: Final = {name: box for name, _, box in _PRIMITIVES}
 """Classes of primitives that may be null."""
-UNBOXED: Final = {box: name for name, box in BOXES.items()}
+UNBOXED: Final = inverted(BOXES)
 
 
 def class_names(prefix: str, *names: str) -> tuple[str, ...]:

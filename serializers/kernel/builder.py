@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from state_processor.serializers.kernel.columns import DISCARD, Column, ColumnTree
 from state_processor.serializers.kernel.opcodes import CODE, WIDTH, Op, Operand, OperandKind, Operands
+from state_processor.support.mappings import only_keys
 
 
 class Label:
@@ -109,6 +110,10 @@ class ProgramBuilder:
         """Return a label to place later."""
         return Label()
 
+    def labels(self, count: int) -> list[Label]:
+        """Return several labels to place later."""
+        return [self.label() for _ in range(count)]
+
     def place(self, label: Label | None = None) -> Label:
         """Set a label, or a new one, to the next instruction, and return it."""
         label = label or Label()
@@ -134,7 +139,7 @@ class ProgramBuilder:
         self.op(begin, column, **{self._target_of(begin): end}, **operands)
         first = self.place()
         yield
-        shared = {name: value for name, value in operands.items() if name in self._operands_of(following)}
+        shared = only_keys(operands, self._operands_of(following))
         self.op(following, column, **{self._target_of(following): first}, **shared)
         self.place(end)
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.traversal import join_path
+from state_processor.support.mappings import names_of
 
 # Kinds of columns: bytes of a fixed-width slot, or
 STRUCT: Final = 0
@@ -114,7 +115,7 @@ class ColumnTree:
         column = Column(len(self.all), name, type_, element_of=element_of)
         self.all.append(column)
         if pa.types.is_struct(type_):
-            column.names = tuple(f.name for f in whole)
+            column.names = tuple(names_of(whole))
             column.children = list(self._fields(type_, whole, element_of))
         elif pa.types.is_map(type_):
             key = self._add("key", type_.key_type, whole.key_type, column)
@@ -164,4 +165,4 @@ def timed(value: pa.DataType) -> pa.DataType:
 
 def is_timed(type_: pa.DataType) -> bool:
     """Return True for a type of :func:`timed`."""
-    return bool(pa.types.is_struct(type_)) and [f.name for f in type_] == [LAST_ACCESS_FIELD, "value"]
+    return bool(pa.types.is_struct(type_)) and type_.names == [LAST_ACCESS_FIELD, "value"]

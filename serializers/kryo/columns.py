@@ -26,6 +26,7 @@ from state_processor.serializers.kryo.layouts import JavaStream, is_collection, 
 from state_processor.serializers.text_grammar import parse_json
 from state_processor.support.doors import registering
 from state_processor.support.errors import UndecodableValueError
+from state_processor.support.mappings import map_values, without_keys
 
 CLASS: Final = "@class"
 """The key of the class of an object in JSON."""
@@ -64,7 +65,7 @@ def _plain(node: Node, contents: dict[Node, Any]) -> Any:
         case JavaStream():
             return content.value
         case dict():
-            return KryoObject(node.class_name, {name: of(part) for name, part in content.items()})
+            return KryoObject(node.class_name, map_values(of, content))
         case KryoMap():
             return KryoMap((of(key), of(value)) for key, value in content)
         case list():
@@ -89,7 +90,7 @@ def to_json(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, KryoObject):
-        return {CLASS: value.class_name, **{name: to_json(v) for name, v in value.fields.items()}}
+        return {CLASS: value.class_name, **map_values(to_json, value.fields)}
     if isinstance(value, KryoMap):
         if all(isinstance(k, str) for k, _ in value):
             return {to_json(k): to_json(v) for k, v in value}
@@ -261,7 +262,7 @@ class Builder:
         if isinstance(value, KryoObject):
             return _FROM_JSON._of_class(value.class_name, (), value.fields, inside)
         if isinstance(value, Mapping) and CLASS in value and not self.columns:
-            rest = {key: part for key, part in value.items() if key != CLASS}
+            rest = without_keys(value, (CLASS,))
             same = value[CLASS] == name
             return self._of_class(value[CLASS], arguments if same else (), rest[VALUE] if [*rest] == [VALUE] else rest, inside)
         return self._of_class(name, arguments, value, inside)

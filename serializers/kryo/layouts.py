@@ -12,6 +12,7 @@ from state_processor.serializers.java.types import BOXES, PRIMITIVES, JavaType, 
 from state_processor.serializers.kryo.classes import KryoObject, Node
 from state_processor.serializers.kryo.wire import KryoInput, KryoOutput
 from state_processor.support.errors import UnsupportedFormatError
+from state_processor.support.mappings import map_values
 
 
 def _of_util(*names: str) -> frozenset[str]:
@@ -300,7 +301,7 @@ def java_value(content: Any) -> Any:
     """Convert an object in Java serialization to one with fields; data that ``writeObject`` added is in the field ``@data``."""
     match content:
         case JavaInstance():
-            fields = {name: java_value(value) for name, value in content.fields.items()}
+            fields = map_values(java_value, content.fields)
             if content.annotations:
                 fields["@data"] = list(map(java_value, content.annotations))
             return KryoObject(content.class_name, fields)

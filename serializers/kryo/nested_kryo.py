@@ -23,6 +23,7 @@ from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.wrapping import TtlSerializer, UndescribedClassesCodec
 from state_processor.serializers.traversal import join_path, outermost_of, transform
 from state_processor.support.errors import OptionError
+from state_processor.support.mappings import names_of
 
 P = TypeVar("P")
 
@@ -86,7 +87,7 @@ def declare(types: Sequence[JavaType], part: P) -> P:
 
     If the classes of the nested Kryo serializers differ, return it unchanged.
     """
-    if [serializer.type_class for serializer in outermost_of(KryoSerializer, part)] != [type_.name for type_ in types]:
+    if [serializer.type_class for serializer in outermost_of(KryoSerializer, part)] != names_of(types):
         return part
     remaining = iter(types)
     return transform(part, lambda s: s.declared_as(next(remaining)) if isinstance(s, KryoSerializer) else s)

@@ -26,6 +26,7 @@ from state_processor.serializers.kryo.wire import KRYO_2, KRYO_5
 from state_processor.serializers.registry import current_registrations, provide_snapshots, receive
 from state_processor.support.doors import registering
 from state_processor.support.errors import InvalidRowError, OptionError, StateProcessorError, UnsupportedFormatError
+from state_processor.support.mappings import index_by_name, inverted, names_of
 
 KRYO_SNAPSHOT: Final = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"
 _SERIALIZERS: Final = "org.apache.flink.api.java.typeutils.runtime.kryo.Serializers$"
@@ -98,7 +99,7 @@ class KryoSerializer(TypeSerializer):
         self._snapshot = snapshot
         self._custom = snapshot.custom_serializers() if snapshot is not None else {}
         self._ids = class_ids(self.registered, first_id)
-        self._numbers = {name: number for number, name in self._ids.items()}
+        self._numbers = inverted(self._ids)
 
     def __copy__(self) -> KryoSerializer:
         new = KryoSerializer.__new__(KryoSerializer)
@@ -320,7 +321,7 @@ class KryoSerializerSnapshot(TypeSerializerSnapshot):
             write_optional_map(entries, target)
 
     def restore_serializer(self) -> TypeSerializer:
-        return KryoSerializer(self.type_class, [r.name for r in self.registrations], flink=self.flink, snapshot=self)
+        return KryoSerializer(self.type_class, names_of(self.registrations), flink=self.flink, snapshot=self)
 
     def custom_serializers(self) -> dict[str, str]:
         """Return the Kryo serializers that the job configured, by class."""
@@ -365,14 +366,14 @@ class KryoSerializerSnapshot(TypeSerializerSnapshot):
 
 def _merge(title: str, old: tuple[OptionalEntry, ...], new: tuple[OptionalEntry, ...]) -> SchemaCompatibility:
     """Merge entries like Flink's ``LinkedOptionalMap.mergeRightIntoLeft``: old entries keep their positions, new ones follow."""
-    new_entries = {e.name: e for e in new}
+    new_entries = index_by_name(new)
     for entry in old:
         merged = new_entries.get(entry.name, entry)
         if merged.key is None or merged.value is None:
             return SchemaCompatibility.incompatible(
                 f"the {title} of {entry.name} can no longer be loaded, and the job lacks another"
             )
-    ordered = [e.name for e in old] == [e.name for e in new][: len(old)]
+    ordered = names_of(old) == names_of(new)[: len(old)]
     return SchemaCompatibility.compatible_as_is() if ordered else SchemaCompatibility.compatible_with_reconfigured_serializer()
 
 

@@ -228,8 +228,7 @@ class NFAStateSerializer(DelegatingSerializer):
         )
 
     def snapshot(self) -> TypeSerializerSnapshot:
-        nested = [n.snapshot() for n in self.nested]
-        return NFAStateSerializerSnapshot(nested, self.supports_previous_timestamp, self._outer_version)
+        return NFAStateSerializerSnapshot(self.child_snapshots, self.supports_previous_timestamp, self._outer_version)
 
 
 class NFAStateSerializerSnapshot(CompositeTypeSerializerSnapshot):

@@ -197,7 +197,7 @@ class CaseClassSerializer(DelegatingSerializer):
         return CaseClassSerializer(self.case_class, children, self._snapshot_class)
 
     def snapshot(self) -> TypeSerializerSnapshot:
-        return CaseClassSerializerSnapshot(self._snapshot_class, [f.snapshot() for f in self.fields], self.case_class)
+        return CaseClassSerializerSnapshot(self._snapshot_class, self.child_snapshots, self.case_class)
 
     def hash_code(self, value: Sequence[Any]) -> int:
         """Return the hash that Scala 2.11 and 2.12 generate; a class may define another one."""

@@ -103,7 +103,7 @@ class TwoPhaseCommitStateSerializer(NestedDelegatingSerializer):
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return TwoPhaseCommitStateSerializerSnapshot(
-            self.snapshot_class, [n.snapshot() for n in self.nested], self.supports_null_transaction, self.outer_version
+            self.snapshot_class, self.child_snapshots, self.supports_null_transaction, self.outer_version
         )
 
 

@@ -41,6 +41,7 @@ from state_processor.serializers.kernel.columns import is_timed
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.registry import STATE, provide_snapshots
 from state_processor.support.errors import InvalidRowError, UndescribedClassError
+from state_processor.support.mappings import without_keys
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -379,7 +380,7 @@ class UndescribedClassesCodec(Codec):
     def from_column(self, value: Mapping[str, Any] | None) -> PojoValue | None:
         if value is None or isinstance(value, PojoValue):
             return value
-        rest = {name: field for name, field in value.items() if name not in (CLASS_FIELD, BYTES_FIELD)}
+        rest = without_keys(value, (CLASS_FIELD, BYTES_FIELD))
         class_name, data = value.get(CLASS_FIELD), value.get(BYTES_FIELD)
         if data is None:
             class_column = {CLASS_FIELD: class_name} if class_name not in (None, self.pojo.class_name) else {}

@@ -56,6 +56,7 @@ from state_processor.serializers.table.type_descriptors import (
     signature,
 )
 from state_processor.support.errors import UnsupportedFormatError
+from state_processor.support.mappings import index_by_name
 
 # Types from Java objects
 
@@ -216,7 +217,7 @@ _DESCRIPTIONS: Final = (
     JavaClassDescription(SINGLETON, 8766687317209282373, parent=SERIALIZER),
     *(sql_type.codecs.java_serializer for sql_type in SQL_TYPES if sql_type.codecs),
 )
-CLASSES: Final = {described.name: described for described in _DESCRIPTIONS}
+CLASSES: Final = index_by_name(_DESCRIPTIONS)
 """Descriptions of the classes that types consist of, and of the serializers of values without parts, by name."""
 
 
@@ -271,7 +272,7 @@ def serializer_object(type_: LogicalType) -> JavaObject:
 
 
 def _object(content: JavaInstance, classes: Iterable[JavaClassDescription]) -> JavaObject:
-    classes_by_name = {**CLASSES, **{described.name: described for described in classes}}
+    classes_by_name = {**CLASSES, **index_by_name(classes)}
     return read_java_object(DataInput(write_java_object(content, classes_by_name)))
 
 

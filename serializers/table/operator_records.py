@@ -54,6 +54,7 @@ from state_processor.serializers.table.logical_types import (
 from state_processor.serializers.table.single_values import DATA_VIEW, TABLE
 from state_processor.serializers.table.type_descriptors import codecs_of
 from state_processor.support.errors import UnsupportedFormatError
+from state_processor.support.mappings import index_by_name
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -479,7 +480,7 @@ _DESCRIPTIONS: Final = (
     ),
     JavaClassDescription(_GENERATED, 2, parent=f"{_RUNTIME}generated.GeneratedClass"),
 )
-_KNOWN: Final = {**CLASSES, **{d.name: d for d in _DESCRIPTIONS}}
+_KNOWN: Final = {**CLASSES, **index_by_name(_DESCRIPTIONS)}
 
 
 @dataclass(frozen=True, slots=True)

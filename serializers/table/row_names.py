@@ -13,7 +13,7 @@ from state_processor.serializers.codec import Codec
 from state_processor.serializers.core.rows import RowSerializer, TupleSerializer
 from state_processor.serializers.table.logical_types import RowType
 from state_processor.serializers.table.rowdata import RowDataSerializer
-from state_processor.serializers.traversal import transform, walk
+from state_processor.serializers.traversal import parts_of, transform
 from state_processor.support.errors import OptionError
 
 FieldName = str | tuple[str, tuple[Any, ...]]
@@ -32,7 +32,7 @@ NamedSerializer = RowSerializer | RowDataSerializer | TupleSerializer
 
 def rows_in(serializer: TypeSerializer | None) -> list[NamedSerializer]:
     """Return all rows and tuples in a serializer, outermost first."""
-    return [] if serializer is None else [part for part in walk(serializer) if isinstance(part, ROWS)]
+    return [] if serializer is None else parts_of(ROWS, serializer)
 
 
 def row_names(serializer: TypeSerializer | None) -> RowNames:

@@ -229,7 +229,7 @@ class RowDataSerializerSnapshot(TypeSerializerSnapshot):
 
     @classmethod
     def read(cls, class_name: str, version: int, source: DataInput) -> RowDataSerializerSnapshot:
-        types = [read_java_object(source) for _ in range(source.read_count("field types"))]
+        types = source.read_list("field types", read_java_object)
         nested = read_nested_snapshots(source)
         named = version >= _NAMES_SINCE and source.read_boolean()
         return cls(class_name, types, nested, version, [source.read_utf() for _ in types] if named else None)

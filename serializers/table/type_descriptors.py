@@ -64,6 +64,7 @@ from state_processor.serializers.table.single_values import (
     VariantSerializer,
 )
 from state_processor.support.errors import OptionError, UnsupportedFormatError
+from state_processor.support.mappings import names_of, only_keys
 
 SERIALIZER: Final = "org.apache.flink.api.common.typeutils.TypeSerializer"
 SINGLETON: Final = f"{BASE}TypeSerializerSingleton"
@@ -132,8 +133,8 @@ class SqlType:
 
     def make(self, nullable: bool, parameters: Mapping[str, Any]) -> LogicalType:
         """Return the type with attributes from the fields of a Java object, or from SQL text."""
-        arguments = {f.name for f in fields(self.type)}
-        arguments_of_type = {name: value for name, value in self.attributes.items() if name in arguments}
+        arguments = set(names_of(fields(self.type)))
+        arguments_of_type = only_keys(self.attributes, arguments)
         return self.type(**arguments_of_type, **parameters, nullable=nullable)
 
     def describes(self, type_: LogicalType) -> bool:

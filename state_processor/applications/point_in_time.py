@@ -16,7 +16,7 @@ from state_processor import OperatorIdentifier, list_snapshots
 from state_processor.arrow import read_state
 from state_processor.errors import MissingFileError, NotFoundError, OptionError
 from state_processor.options import LookupSnapshotOptions, takes_options
-from state_processor.support import redacted
+from state_processor.support import only_keys, redacted
 
 if TYPE_CHECKING:
     from state_processor import SnapshotInfo
@@ -74,7 +74,7 @@ def history_of(
         Flink removed a snapshot meanwhile: retain more checkpoints.
     """
     times = _instants(at)
-    history = _Snapshots(directory, {name: value for name, value in options.items() if name in _FINDING})
+    history = _Snapshots(directory, only_keys(options, _FINDING))
     reading: Any = options if keys is None else {**options, "keys": keys}
     expires = "ttl" in options and "as_of" not in options
     tables: list[pa.Table] = []
@@ -117,7 +117,7 @@ class _Snapshots:
     def __init__(self, directory: str | PathLike[str], finding: Mapping[str, Any]) -> None:
         self._directory = directory
         self._finding = finding
-        storage = {name: value for name, value in finding.items() if name == "storage_options"}
+        storage = only_keys(finding, ("storage_options",))
         listed = list_snapshots(directory, check=False, **storage)
         dated = [(info.time, info) for info in listed if info.time is not None and info.is_complete is not False]
         dated.sort(key=lambda pair: (pair[0], pair[1].checkpoint_id or -1))

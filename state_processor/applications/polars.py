@@ -136,5 +136,5 @@ def _literal(node: Any) -> Any:
 
 def _members(stream: bytes) -> Values:
     """Return the members of a list from its stream of Arrow; ``None`` if one is neither text nor number."""
-    members = [value for batch in pa.ipc.open_stream(stream) for value in batch.column(0).to_pylist()]
+    members = pa.ipc.open_stream(stream).read_all().column(0).to_pylist()
     return frozenset(members) if all(isinstance(m, (str, int)) for m in members) else None

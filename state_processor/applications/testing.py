@@ -21,7 +21,7 @@ from state_processor.applications.jobs.check import compare
 from state_processor.applications.jobs.contents import TYPES_ALONE
 from state_processor.applications.jobs.opening import signature_of
 from state_processor.applications.jobs.rules import RestoringJob
-from state_processor.applications.jobs.signature import JobSignature, OperatorSignature, parse_signature
+from state_processor.applications.jobs.signature import JobSignature, parse_signature, states_in
 from state_processor.applications.jobs.verdicts import JobReport, Outcome
 from state_processor.arrow import SavepointWriter
 from state_processor.errors import OptionError
@@ -50,9 +50,8 @@ def check_schema(path: str | PathLike[str], file: Path, options: Mapping[str, An
     written = parse_signature(parse_json(file.read_text("utf-8")), str(file))
     now = _signature(path, options)
     report = compare(written, now, RestoringJob(), str(file), TYPES_ALONE)
-    unread = {
-        (o.uid_hash, name) for job in (written, now) for o in job.operators for name in (o.states or {}) if _is_unread(o, name)
-    }
+    states = states_in((*written.operators, *now.operators))
+    unread = {(operator.uid_hash, state.name) for operator, state in states if state.unread}
     refused = list(_refused(report, unread))
     if refused:
         raise StateSchemaError(
@@ -77,11 +76,6 @@ def _signature(path: str | PathLike[str], options: Mapping[str, Any]) -> JobSign
     return signature_of(path, SnapshotAccess.among(options))
 
 
-def _is_unread(operator: OperatorSignature, name: str) -> bool:
-    state = (operator.states or {})[name]
-    return state.unread != ""
-
-
 def _refused(report: JobReport, unread: set[tuple[str | None, str]]) -> Iterator[str]:
     for operator in report.operators:
         if operator.outcome in _BAD and operator.reason:
@@ -93,7 +87,7 @@ def _refused(report: JobReport, unread: set[tuple[str | None, str]]) -> Iterator
 
 def _contents(job: JobSignature) -> dict[tuple[str | None, str], Any]:
     """Return the contents of the states of a job, by the hash of the uid and the name."""
-    return {(o.uid_hash, name): state.content for o in job.operators for name, state in (o.states or {}).items()}
+    return {(operator.uid_hash, state.name): state.content for operator, state in states_in(job.operators)}
 
 
 def _accepted(report: JobReport, written: JobSignature, now: JobSignature) -> Iterator[str]:
@@ -321,7 +315,7 @@ def _arrow_form(value: Any, type_: pa.DataType) -> Any:
     if pa.types.is_list(type_):
         return [_arrow_form(element, type_.value_type) for element in value]
     if pa.types.is_struct(type_):
-        named = value if isinstance(value, Mapping) else dict(zip((f.name for f in type_), value, strict=True))
+        named = value if isinstance(value, Mapping) else dict(zip(type_.names, value, strict=True))
         unknown = [name for name in named if name not in type_.names]
         if unknown:
             raise OptionError(f"value {value!r}: the type does not have the field {', '.join(map(repr, unknown))}")

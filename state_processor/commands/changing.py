@@ -29,6 +29,7 @@ from state_processor.commands.terminal import say
 from state_processor.options.keywords import KEYWORD_OPTIONS
 from state_processor.read.rows import read_type
 from state_processor.support.errors import InvalidRowError, NotFoundError, OptionError
+from state_processor.support.mappings import only_keys
 from state_processor.types.declared_types import parse_type
 from state_processor.types.state_specs import ListState, MapState, StateSpec, ValueState
 from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
@@ -58,12 +59,12 @@ _FORM: Final = argument(
     python=("SavepointWriter.update_keyed_state",),
 )
 def _update(plan: SavepointBuild, options: argparse.Namespace) -> None:
-    declared = {name: value for name, value in flag_values(options).items() if name in _TYPES}
+    declared = only_keys(flag_values(options), _TYPES)
     types: dict[str, pa.DataType] = {}
     for flatten in (False, True):
         read_options: dict[str, Any] = {"flatten": flatten, "metadata": True, "nanos": "string", **flag_values(options)}
         schema = arrow.read_state(options.path, options.uid, options.state, **read_options).schema
-        types = {**{field.name: field.type for field in schema}, **types}
+        types = {**dict(zip(schema.names, schema.types, strict=True)), **types}
     types[options.state] = types.get("value", types["key"])
     try:
         rows = read_rows(options.rows, options.rows_format, types)
@@ -121,7 +122,7 @@ def _new(options: argparse.Namespace) -> None:
     for name in rows.column_names if stored else ():
         if name not in (options.key, *stored, *states):
             raise NotFoundError.naming_nearest("state", name, sorted(stored), f"operator {options.uid!r} of {options.types_from}")
-    states = {name: spec for name, spec in stored.items() if name in rows.column_names} | states
+    states = only_keys(stored, rows.column_names) | states
     writer = SavepointWriter.new(options.max_parallelism, options.flink_version)
     writer.with_keyed_state(options.uid, rows, options.key, key, states or None)
     say(str(writer.write(options.path, overwrite=options.overwrite)))

@@ -257,7 +257,7 @@ def print_json(rows: Iterable[Mapping[str, Any]]) -> None:
 def print_batches(batches: Iterator[pa.RecordBatch], options: argparse.Namespace) -> None:
     """Print the first rows of batches, up to the limit."""
     first = next(batches)
-    rows = (row for batch in chain([first], batches) for row in batch.to_pylist())
+    rows = chain(first.to_pylist(), chain.from_iterable(map(pa.RecordBatch.to_pylist, batches)))
     if options.json:
         print_json(islice(rows, options.limit))
         return

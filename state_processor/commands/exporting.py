@@ -28,6 +28,7 @@ from state_processor.options.groups import SnapshotOptions
 from state_processor.options.option import check_given
 from state_processor.read.snapshot_reader import SavepointReader
 from state_processor.support.errors import OptionError
+from state_processor.support.mappings import without_keys
 from state_processor.types.identifier import OperatorIdentifier
 
 _STANDARD_OUTPUT: Final = "-"
@@ -62,7 +63,7 @@ def _count(options: argparse.Namespace) -> None:
         return
     check_given(values, ("time_zone",), "with --where: add that")
     access = SnapshotAccess.among(values)
-    reading = {name: value for name, value in values.items() if name not in SnapshotOptions.__annotations__}
+    reading = without_keys(values, SnapshotOptions.__annotations__)
     say(str(SavepointReader(access.open(options.path), access).count(operator, options.state, options.kind, **reading)))
 
 

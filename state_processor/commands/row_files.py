@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from io import BytesIO
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -270,7 +271,7 @@ def _read_json(text: str, name: str, types: Mapping[str, pa.DataType]) -> pa.Tab
     rows = json.loads(text) if name == "json" else list(map(json.loads, lines))
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("expected a list of objects" if name == "json" else "expected an object in each line")
-    names = list(dict.fromkeys(column for row in rows for column in row))
+    names = list(dict.fromkeys(chain.from_iterable(rows)))
     columns = {n: [row.get(n) for row in rows] for n in names}
     return pa.table({n: _array(n, v, types[n]) if n in types else pa.array(v) for n, v in columns.items()})
 
@@ -287,10 +288,9 @@ def _value(value: Any, type_: pa.DataType) -> Any:
     if value is None:
         return None
     if pa.types.is_struct(type_):
-        names = [field.name for field in type_]
-        unknown = [name for name in value if name not in names]
+        unknown = [name for name in value if name not in type_.names]
         if unknown:
-            raise ValueError(f"there is no field {unknown[0]!r}; there are {', '.join(names)}")
+            raise ValueError(f"there is no field {unknown[0]!r}; there are {', '.join(type_.names)}")
         return {field.name: _value(value.get(field.name), field.type) for field in type_}
     if pa.types.is_map(type_):
         pairs = value.items() if isinstance(value, Mapping) else value

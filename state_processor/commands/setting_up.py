@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 from state_processor.commands.command import argument, command
 from state_processor.commands.terminal import say
@@ -46,10 +46,13 @@ MODULES: Final = (
 def _warm_up(options: argparse.Namespace) -> None:
     # Imported here: most commands don't need kernels.
     compiler = import_module("state_processor.serializers.kernel.compiler")
-    values = [value for name in MODULES for value in vars(import_module(name)).values()]
-    kernels = {id(value): value for value in values if isinstance(value, compiler.DeclaredKernel)}.values()
+    kernels: dict[int, Any] = {}
+    for name in MODULES:
+        for value in vars(import_module(name)).values():
+            if isinstance(value, compiler.DeclaredKernel):
+                kernels[id(value)] = value
     compiled = 0
-    for kernel in kernels:
+    for kernel in kernels.values():
         kernel.compile()
         compiled += kernel.is_new
     folder = compiler.writable_folder()

@@ -50,6 +50,7 @@ from state_processor.read.scans import StateRequest
 from state_processor.read.sizes import SizesBy
 from state_processor.serializers.text_grammar import parse_json
 from state_processor.support.errors import OptionError
+from state_processor.support.mappings import only_keys
 from state_processor.types.identifier import OperatorIdentifier
 
 _QUERIES: Final = "state_processor.applications.sql.session"
@@ -232,7 +233,7 @@ def _get(options: argparse.Namespace) -> None:
 
 def _keys(options: argparse.Namespace) -> list[Any]:
     """Return the keys to read: as text if the operator's keys are text, else parsed as JSON."""
-    opening = {n: value for n, value in flag_values(options).items() if n in OpeningOptions.__annotations__}
+    opening = only_keys(flag_values(options), OpeningOptions.__annotations__)
     operator = required_operator(options)
     stored = StoredOperator.find(SnapshotAccess.of(**opening).open(options.path), operator.uid, operator.uid_hash)
     keyed = (state for states in stored.survey()[0].values() for state in states if state.is_keyed)

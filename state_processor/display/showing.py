@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 import pyarrow as pa
@@ -54,7 +54,7 @@ def show(rows: Any, limit: int = 20, *, vertical: bool = False) -> None:
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise OptionError(f"limit={limit!r}: expected a positive number of rows")
     with pa.RecordBatchReader.from_stream(rows) as batches:
-        first = list(islice((row for batch in batches for row in batch.to_pylist()), limit + 1))
+        first = list(islice(chain.from_iterable(map(pa.RecordBatch.to_pylist, batches)), limit + 1))
         names = batches.schema.names
     print(_text(names, first[:limit], vertical))
     if len(first) > limit:

@@ -10,6 +10,8 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, Final
 
+from state_processor.support.mappings import map_values
+
 _GAP: Final = 2
 _NARROWEST: Final = 8
 _ELLIPSIS: Final = "…"
@@ -191,7 +193,7 @@ def json_value(value: Any) -> Any:
     are lists of pairs, since their keys may have any type.
     """
     if isinstance(value, Mapping):
-        return {k: json_value(v) for k, v in value.items()}
+        return map_values(json_value, value)
     if isinstance(value, (list, tuple)):
         return list(map(json_value, value))
     if isinstance(value, (bytes, bytearray)):

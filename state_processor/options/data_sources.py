@@ -21,6 +21,7 @@ from state_processor.options.option import UID, UID_HASH, Option, check_given, o
 from state_processor.options.user_serializers import check_allowed
 from state_processor.support.doors import Door, entered, spelled
 from state_processor.support.errors import OptionError
+from state_processor.support.mappings import names_of
 from state_processor.support.redaction import redacted_repr
 from state_processor.types.identifier import OperatorIdentifier
 
@@ -41,24 +42,32 @@ def parse_options(place: str, options: Sequence[Option], texts: Mapping[str, str
     ``texts``: options as Spark hands them over. ``allowed``: modules that the owner of the session allows options to import.
     """
     by_lower = {name.lower(): text for name, text in texts.items()}
-    for prefixed in (o for o in options if o.prefix):
+    prefixed_options = [o for o in options if o.prefix]
+    for prefixed in prefixed_options:
         by_lower |= _gathered(prefixed, by_lower)
-    prefixes = tuple(o.prefix for o in options if o.prefix)
-    names = [name for name in texts if not name.lower().startswith(prefixes)]
-    check_option_names({name: texts[name] for name in names}, [o.name for o in options], place)
-    values = {o.argument: o.kind.of_text(o.name, by_lower[o.name.lower()]) for o in options if o.name.lower() in by_lower}
+    prefixes = tuple(o.prefix for o in prefixed_options)
+    unprefixed = {name: text for name, text in texts.items() if not name.lower().startswith(prefixes)}
+    check_option_names(unprefixed, names_of(options), place)
+    values: dict[str, Any] = {}
+    for declared in options:
+        if declared.name.lower() in by_lower:
+            values[declared.argument] = declared.kind.of_text(declared.name, by_lower[declared.name.lower()])
     check_allowed(values.get("serializers", ()), allowed)
     return values
 
 
 def format_options(accepted: Iterable[Option], values: Mapping[str, Any]) -> dict[str, str]:
     """Return the text of options from their normal forms, by keyword argument; the inverse of :func:`parse_options`."""
-    options = [o for o in accepted if o.argument in values]
-    text = {o.name: o.kind.encode(values[o.argument]) for o in options if not o.prefix}
-    for prefixed in (o for o in options if o.prefix):
-        entries = json.loads(prefixed.kind.encode(values[prefixed.argument]))
-        text |= {f"{prefixed.prefix}{name}": entry for name, entry in entries.items()}
-    return text
+    texts: dict[str, str] = {}
+    for declared in accepted:
+        if declared.argument not in values:
+            continue
+        text = declared.kind.encode(values[declared.argument])
+        if declared.prefix:
+            texts |= {f"{declared.prefix}{name}": entry for name, entry in json.loads(text).items()}
+        else:
+            texts[declared.name] = text
+    return texts
 
 
 def _gathered(prefixed: Option, by_lower: Mapping[str, str]) -> dict[str, str]:

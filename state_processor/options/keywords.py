@@ -33,6 +33,7 @@ from state_processor.options.data_sources import (
     hint,
 )
 from state_processor.options.option import Option, checked
+from state_processor.support.mappings import map_values
 
 INFER_KRYO: Final = Option(
     "boolean",
@@ -96,7 +97,7 @@ def takes_options(function: Function) -> Function:
         for name in kwargs:
             if name not in names:
                 raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}; {hint(name, names)}")
-        return function(*map(_repeatable, args), **{name: _repeatable(value) for name, value in kwargs.items()})
+        return function(*map(_repeatable, args), **map_values(_repeatable, kwargs))
 
     checking.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[*named, *(_parameter(o, annotations[o.argument].__forward_arg__) for o in options)]

@@ -34,6 +34,7 @@ from state_processor.serializers.shared_types import PortableType
 from state_processor.serializers.text_grammar import parse_json
 from state_processor.support.doors import choice_of, flag_name, spelled, text_name
 from state_processor.support.errors import OptionError, StateProcessorError
+from state_processor.support.mappings import attributes, map_values, names_of
 from state_processor.types.durations import duration_ms, duration_text, instant_ms
 
 if TYPE_CHECKING:
@@ -287,7 +288,7 @@ def _decode_python_types(text: str) -> dict[str, PythonType]:
     if not isinstance(types, dict):
         raise TypeError
     with _as_reason():
-        return {name: of_json(type_) for name, type_ in types.items()}
+        return map_values(of_json, types)
 
 
 def _encode_python_type(type_: PythonType) -> str:
@@ -475,7 +476,7 @@ def value_kind(values: Any, least: int | None = None) -> ValueKind:
 def options_of(holder: type) -> tuple[Option, ...]:
     """Return the options that a dataclass declares."""
     declared = declarations(holder).items()
-    return tuple(Option(**{f.name: getattr(d, f.name) for f in fields(d)}, argument=argument) for argument, d in declared)
+    return tuple(Option(**attributes(d, names_of(fields(d))), argument=argument) for argument, d in declared)
 
 
 def values_of(options: Iterable[Option], values: Mapping[str, Any]) -> dict[str, Any]:

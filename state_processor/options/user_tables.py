@@ -17,10 +17,12 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
 
+from state_processor.support.arrow_types import with_inner_types
 from state_processor.support.errors import OptionError
 from state_processor.support.late import pc
 
@@ -178,15 +180,7 @@ def _plain(type_: pa.DataType) -> pa.DataType:
         return _plain(type_.value_type)
     if tests.is_timestamp(type_) and type_.unit == "ns":
         return pa.timestamp("us", type_.tz)
-    if tests.is_map(type_):
-        return pa.map_(_plain(type_.key_type), _plain(type_.item_type))
-    if tests.is_struct(type_):
-        return pa.struct([f.with_type(_plain(f.type)) for f in type_])
-    if tests.is_large_list(type_):
-        return pa.large_list(_plain(type_.value_type))
-    if tests.is_list(type_):
-        return pa.list_(_plain(type_.value_type))
-    return _PLAIN.get(type_, type_)
+    return _PLAIN[type_] if type_ in _PLAIN else with_inner_types(type_, _plain)
 
 
 NO_COLUMN: Final = (pa.ArrowException, OverflowError, UnicodeError, ValueError)
@@ -197,7 +191,7 @@ def columns_of_dictionaries(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Return the columns of rows."""
     if not rows:
         raise OptionError("the list of rows is empty, so that the types of its columns are unknown; give an empty table of Arrow")
-    names = dict.fromkeys(name for row in rows for name in row)
+    names = dict.fromkeys(chain.from_iterable(rows))
     for number, row in enumerate(rows):
         lacking = next((name for name in names if name not in row), None)
         if lacking is not None:

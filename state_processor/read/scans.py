@@ -41,6 +41,7 @@ from state_processor.serializers.shared_types import PortableType
 from state_processor.serializers.traversal import ELEMENT, KEY, VALUE, join_path
 from state_processor.support.doors import Door, entered, spelled
 from state_processor.support.errors import OptionError, UndecodableValueError
+from state_processor.support.mappings import only_keys, without_keys
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def known_states(options: SourceOptions, stored: StoredOperator) -> KnownStates 
         return None
     states, unread = stored.survey(options.state)
     if options.state is not None and not options.read.types.python_types:
-        states = {name: variants for name, variants in states.items() if name == options.state}
+        states = only_keys(states, (options.state,))
     return None if unread or not states else KnownStates(stored.snapshot.digest, stored.operator.operator_id, states)
 
 
@@ -151,7 +152,9 @@ def refuse_nanoseconds(schema: pa.Schema, place: str) -> None:
 
     ``schema``: the columns of a read, with what their types declare. ``place``: the operator and the state, for the message.
     """
-    paths = [path for field in schema for path in _paths(field.name, field.type)]
+    paths: list[str] = []
+    for name, type_ in zip(schema.names, schema.types, strict=True):
+        paths += _paths(name, type_)
     if paths:
         raise UndecodableValueError(
             f"{place}: the type of column {' and of '.join(map(repr, paths))} has nanoseconds. Spark's timestamps "
@@ -328,7 +331,7 @@ def evolving_types(schema: Any) -> tuple[dict[str, PortableType], Any]:
     if not isinstance(schema, Mapping):
         return {}, schema
     types = {name: PortableType.of(t) for name, t in schema.items() if isinstance(t, TypeSerializer)}
-    return types, {name: t for name, t in schema.items() if name not in types}
+    return types, without_keys(schema, types)
 
 
 def arrow_schema(schema: pa.Schema | Mapping[str, pa.DataType], read_schema: pa.Schema) -> pa.Schema:

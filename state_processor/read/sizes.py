@@ -18,6 +18,7 @@ from state_processor.display.progress import progress
 from state_processor.options.user_serializers import TaskSerializers
 from state_processor.support.doors import checked_choice, spelled
 from state_processor.support.errors import NotFoundError, OptionError
+from state_processor.support.mappings import without_none
 from state_processor.types.identifier import OperatorIdentifier
 
 SizesBy = Literal["state", "key_group", "subtask", "key"]
@@ -107,7 +108,7 @@ class SizeReport:
         """Measure the parts, and return the report."""
         watched = partial(progress, doing="measuring")
         tables = in_order(lambda part: (part.measure(),), self.parts, threads_for(self.parts, threads), watched)
-        return self.merged(table for table in tables if table is not None)
+        return self.merged(without_none(tables))
 
     def merged(self, tables: Iterable[pa.Table]) -> pa.Table:
         """Return the report from the tables of its parts."""

@@ -26,6 +26,7 @@ from state_processor.spark.task_errors import asked_by_spark
 from state_processor.spark.versions import HAS_FILTERS, filter_keys
 from state_processor.support.errors import OptionError
 from state_processor.support.locks import cached_property
+from state_processor.support.mappings import without_keys
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
@@ -211,7 +212,7 @@ class SavepointStateReader(DataSourceReader):
         return stored, find_reader(self._options, StatesToRead.find(stored, self._options.state, self._options.kind))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in self._not_sent}
+        return without_keys(vars(self), self._not_sent)
 
     @asked_by_spark()
     def partitions(self) -> list[InputPartition]:  # type: ignore[override]

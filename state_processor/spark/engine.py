@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import accumulate, zip_longest
+from itertools import accumulate, chain, zip_longest
 from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -66,7 +66,7 @@ def with_counted_batches(query: DataFrame, schemas: Iterable[t.StructType]) -> D
         return query
     settings = query.sparkSession.conf
     rows = int(settings.get(_MOST_ROWS) or 0)
-    leaves = [leaf for schema in schemas for leaf in _leaves(schema)]
+    leaves = list(chain.from_iterable(map(_leaves, schemas)))
     if _MOST_BYTES in settings.getAll or rows <= 0 or any(isinstance(leaf, _OF_ANY_SIZE) for leaf in leaves):
         return query
     if any(isinstance(leaf, _TEXT) for leaf in leaves):

@@ -51,9 +51,10 @@ class ReadState:
             self.serializers.enter()
             for snapshot in self.snapshots:
                 snapshot.check_plan()
-            for group in (group for batch in batches for group in batch.column(0)):
-                for part in pickle.loads(group.as_buffer()):
-                    yield from self.reader.read(part)
+            for batch in batches:
+                for group in batch.column(0):
+                    for part in pickle.loads(group.as_buffer()):
+                        yield from self.reader.read(part)
 
 
 def can_plan(spark: SparkSession) -> bool:

@@ -22,6 +22,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import datasource as spark_datasource
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from state_processor.support.mappings import without_none
+
 HAS_FILTERS: Final = hasattr(spark_datasource, "Filter")
 """True if Spark hands filters to Python data sources."""
 
@@ -59,5 +61,5 @@ def filter_keys(condition: Any, column: str) -> tuple[Any, ...] | None:
     if isinstance(condition, (spark_datasource.EqualTo, spark_datasource.EqualNullSafe)) and condition.value is not None:
         return (condition.value,)
     if isinstance(condition, spark_datasource.In):
-        return tuple(v for v in condition.value if v is not None)
+        return tuple(without_none(condition.value))
     return None

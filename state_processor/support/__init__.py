@@ -1,4 +1,4 @@
-"""What all rooms use: errors, the spelling of options at each door, late imports, locks, redaction, the table of plug-ins.
+"""What all rooms use: errors, spelling of options, late imports, locks, redaction, plug-ins, dictionaries, Arrow types.
 
 Packages that build an application import the names of ``__init__.pyi`` from here. They may change in a minor version.
 """

@@ -12,6 +12,15 @@ from state_processor.support.locks import (
     cached_property as cached_property,
     process_lock as process_lock,
 )
+from state_processor.support.mappings import (
+    attributes as attributes,
+    index_by_name as index_by_name,
+    map_values as map_values,
+    names_of as names_of,
+    only_keys as only_keys,
+    without_keys as without_keys,
+    without_none as without_none,
+)
 from state_processor.support.redaction import (
     presentable as presentable,
     redacted as redacted,

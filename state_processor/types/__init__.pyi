@@ -117,6 +117,7 @@ from state_processor.serializers.table.type_descriptors import (
 )
 from state_processor.serializers.traversal import (
     outermost_of as outermost_of,
+    parts_of as parts_of,
     transform as transform,
     walk as walk,
 )

@@ -33,6 +33,7 @@ from state_processor.serializers.table.python_state import python_coder
 from state_processor.serializers.traversal import MOST_LEVELS, within_limits
 from state_processor.support.doors import code_or_text, spelled
 from state_processor.support.errors import InvalidRowError, OptionError
+from state_processor.support.mappings import attributes, without_keys
 from state_processor.types.flink_types import Types
 from state_processor.types.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
 
@@ -47,7 +48,7 @@ def split_declared_types(state: StateDescription, types: DeclaredTypes) -> tuple
     """Return the declared types of whole columns, for the names of rows, and the declared types of parts that Kryo wrote."""
     by_kryo = {path for path, _ in kryo_parts_of(state)}
     columns = {c: type_of(c, declared) for c, declared in types.items() if c in _COLUMNS and c not in by_kryo}
-    return columns, {path: declared for path, declared in types.items() if path not in columns}
+    return columns, without_keys(types, columns)
 
 
 @contextmanager
@@ -106,14 +107,14 @@ def _type_of(arrow_type: pa.DataType, label: str) -> TypeSerializer:
     if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
         return ListSerializer(_type_of(arrow_type.value_type, f"{label}.element"))
     if pa.types.is_struct(arrow_type):
-        return RowSerializer([_type_of(f.type, f"{label}.{f.name}") for f in arrow_type], [f.name for f in arrow_type])
+        return RowSerializer([_type_of(f.type, f"{label}.{f.name}") for f in arrow_type], arrow_type.names)
     raise OptionError(f"{label} is of type {arrow_type}; name the Flink type of it")
 
 
 _SHOWN: Final = 1000
 _TOKEN: Final = re.compile(r"\s*([A-Za-z_$][\w$.]*|[<>,():])")
 _PLAIN: Final[dict[str, Callable[[], TypeSerializer]]] = {
-    **{name: getattr(Types, name) for name in SCALARS},
+    **attributes(Types, SCALARS),
     "TIME_WINDOW": Types.TIME_WINDOW,
     "GLOBAL_WINDOW": Types.GLOBAL_WINDOW,
 }

@@ -29,6 +29,7 @@ from state_processor.options.option import BOOLEAN, WHOLE_NUMBER
 from state_processor.options.user_serializers import TaskSerializers, import_serializers
 from state_processor.support.doors import Door, code_or_text, entered, spelled
 from state_processor.support.errors import MissingFileError, NotFoundError, OptionError, StateMigrationError
+from state_processor.support.mappings import map_values, without_keys
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM, OperatorChanges, OperatorDraft, OperatorMigration
 from state_processor.write.plan.outcome import OperatorOutcome, WriteSettings, check_format, outcome_of
@@ -238,22 +239,22 @@ class SavepointBuild:
         An operator that does not have state gives up its uid, and is left out: Flink does not look for it. ``replaces``: whether
         operators with state that have the new uids are left out, too.
         """
-        new = {uid_hash: OperatorIdentifier.of(uid) for uid_hash, uid in self._by_operator(uids).items()}
+        new = map_values(OperatorIdentifier.of, self._by_operator(uids))
         assigned = {identifier.uid_hash for identifier in new.values()}
-        present = {uid_hash: draft for uid_hash, draft in self._drafts.items() if uid_hash not in new}
+        present = without_keys(self._drafts, new)
         holders = {uid_hash: draft for uid_hash, draft in present.items() if draft.final_identifier.uid_hash in assigned}
         if replaces and all(draft.is_empty for draft in holders.values()):
             names = ", ".join(map(str, new.values()))
             raise OptionError(f"no operator with state is replaced: the source savepoint has none that is called {names}")
         with self.all_or_nothing():
-            for uid_hash in [uid_hash for uid_hash, draft in holders.items() if replaces or draft.is_empty]:
-                del self._drafts[uid_hash]
-            renamed = {uid_hash: self._drafts[uid_hash].copy() for uid_hash in new}
-            for uid_hash, draft in renamed.items():
-                draft.changes.renamed = new[uid_hash]
-            self._drafts |= renamed
-            for draft in renamed.values():
-                self._check_free(draft)
+            for uid_hash, draft in holders.items():
+                if replaces or draft.is_empty:
+                    del self._drafts[uid_hash]
+            for uid_hash, identifier in new.items():
+                self._drafts[uid_hash] = self._drafts[uid_hash].copy()
+                self._drafts[uid_hash].changes.renamed = identifier
+            for uid_hash in new:
+                self._check_free(self._drafts[uid_hash])
 
     def _by_operator(self, values: Mapping[K, T]) -> dict[str, T]:
         """Return values for operators of the source savepoint by their hashes."""
@@ -337,7 +338,7 @@ class SavepointBuild:
         if metadata_version(flink_version) < metadata_version("2.0"):
             self._return_to(flink_version, types)
             return
-        named = {uid_hash: types_by_path(states) for uid_hash, states in self._by_operator(types or {}).items()}
+        named = map_values(types_by_path, self._by_operator(types or {}))
         with self._naming_replacement():
             migrations = decide_migrations(engine, self.drafts, named, self._task_serializers)
         self._flink_version = self._migrated_to = flink_version

@@ -33,6 +33,7 @@ from state_processor.serializers.shared_types import PortableType
 from state_processor.serializers.table.python_state import PYTHON_PREFIX, ByteArrayWrapperSerializer
 from state_processor.support.doors import spelled
 from state_processor.support.errors import InvalidRowError, NotFoundError, OptionError
+from state_processor.support.mappings import map_values, without_none
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import SavepointBuild, Uid
 from state_processor.write.plan.draft import ElementEdits, OperatorDraft
@@ -110,7 +111,7 @@ def _python_broadcast(
     """Return a broadcast state of PyFlink: of values of the job or, for rows that were read without types, of byte arrays."""
     types = {KEY: key_type, VALUE: value_type}
     fields = {column: schema.field(column) for column in types}
-    stored = {column: has_byte_arrays(field) for column, field in fields.items()}
+    stored = map_values(has_byte_arrays, fields)
     typing = f"{spelled('key_type')} and {spelled('value_type')}"
     for column, type_ in types.items():
         check_byte_arrays(fields[column], typed=type_ is not None or has_values(fields[column]), typing=typing)
@@ -138,7 +139,7 @@ def edit_elements(
     that are edited. ``elements``: new rows by subtask and position in the subtask; ``None`` leaves an element out.
     """
     with naming(f"state {state.name!r}"):
-        new = _encoded(draft, state, reader.schema, [row for row in elements.values() if row is not None])
+        new = _encoded(draft, state, reader.schema, without_none(elements.values()))
         edits = {place: None if row is None else next(new) for place, row in elements.items()}
         replaced = sum(data is not None for data in edits.values())
         counts = ChangeCounts(replaced, updated=replaced, deleted=len(edits) - replaced)
@@ -162,7 +163,7 @@ def _edited_broadcast(
     """Return the edit of a whole broadcast state from the edits of its entries: count, keys and values back to back."""
     (split,) = reader.splits()
     entries = [edits.get((split.subtask, at), entry) for at, entry in enumerate(reader.broadcast_entries(split))]
-    stay = [entry for entry in entries if entry is not None]
+    stay = without_none(entries)
     return {(split.subtask, 0): len(stay).to_bytes(4, "big") + b"".join(stay)}
 
 

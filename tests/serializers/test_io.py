@@ -105,6 +105,14 @@ def test_counts_are_checked_against_what_is_left(count: int, min_size: int, acce
             source.read_count("things", min_size)
 
 
+def test_lists_have_a_count() -> None:
+    source = DataInput(struct.pack(">ihh", 2, 7, 8) + b"\1")
+    assert source.read_list("shorts", DataInput.read_short, 2) == [7, 8]
+    assert source.remaining == 1
+    with pytest.raises(CorruptSnapshotError, match="3 shorts announced, 2 bytes left"):
+        DataInput(struct.pack(">ih", 3, 7)).read_list("shorts", DataInput.read_short, 2)
+
+
 @pytest.mark.parametrize("byte", [2, 255])
 def test_booleans_are_zero_or_one(byte: int) -> None:
     with pytest.raises(CorruptSnapshotError, match=f"offset 0: boolean expected, found byte {byte}"):

@@ -23,7 +23,15 @@ from state_processor.serializers.kryo.nested_kryo import declare, java_types
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.scala import CaseClassSerializer
 from state_processor.serializers.runtime.wrapping import TtlSerializer
-from state_processor.serializers.traversal import fold, outermost_of, transform, walk, with_changed_children, zip_types
+from state_processor.serializers.traversal import (
+    fold,
+    outermost_of,
+    parts_of,
+    transform,
+    walk,
+    with_changed_children,
+    zip_types,
+)
 from state_processor.types.flink_types import Types
 from tests.serializers.harness import check_children
 
@@ -38,6 +46,13 @@ NESTED: dict[str, Callable[[], TypeSerializer]] = {
         PojoSerializer.of("Order", {"z": KryoSerializer(LONGS), "a": ListSerializer(KryoSerializer(COUNTS))})
     ),
 }
+
+
+def test_parts_of_a_class_include_parts_inside_of_others() -> None:
+    inner = TupleSerializer([StringSerializer(), TupleSerializer([StringSerializer()])])
+    assert parts_of(TupleSerializer, ListSerializer(inner)) == [inner, inner.children[1]]
+    assert len(parts_of((ListSerializer, StringSerializer), ListSerializer(inner))) == 3
+    assert parts_of(KryoSerializer, inner) == []
 
 
 @pytest.mark.parametrize("name", NESTED)

@@ -40,6 +40,7 @@ from state_processor.support.errors import (
     UnsupportedFormatError,
 )
 from state_processor.support.late import cramjam
+from state_processor.support.mappings import names_of
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
@@ -159,7 +160,7 @@ class RawBlocks:
         if problem == _UNKNOWN:
             return UnsupportedFormatError(
                 f"{context}: blocks are compressed by {_UNREAD.get(kind, f'the unknown compression {kind}')}; expected none, "
-                f"{', '.join(c.name for c in _COMPRESSIONS.values())}. Write a canonical savepoint"
+                f"{', '.join(names_of(_COMPRESSIONS.values()))}. Write a canonical savepoint"
             )
         if problem == _LARGE:
             return UndecodableValueError(

@@ -37,6 +37,7 @@ from state_processor.backends.formats.sst.table import (
 from state_processor.backends.formats.sst.table_builder import TableOutput
 from state_processor.support.errors import UnsupportedFormatError
 from state_processor.support.late import cramjam
+from state_processor.support.mappings import without_keys, without_none
 
 Entry = tuple[bytes, bytes]
 """An internal key, and a value."""
@@ -157,7 +158,7 @@ class ErasedTable:
             _TAIL: data_size,
         }
         new |= {name: max(0, read_varint(old.get(name, b"")) - count) for name, count in less.items()}
-        properties = {name: value for name, value in old.items() if name not in _DROPPED}
+        properties = without_keys(old, _DROPPED)
         properties |= {name: varint(value) for name, value in new.items() if name in old}
         properties[_INDEX_TYPE] = bytes(4)
         if _SESSION in old:
@@ -221,12 +222,18 @@ def without(table: Table, beginnings: Beginnings) -> ErasedTable | None:
     erased = ErasedTable(table, beginnings, table.blocks())
     for block in sorted({block for beginning in near for block in _candidates(erased.index, beginning)}):
         entries = _entries(table, erased.index, block)
-        entries_left = [entry for entry in entries if beginnings.covering(entry[0][: -k.TAG_BYTES]) is None]
-        if len(entries_left) < len(entries) or beginnings.covering(erased.index.separator(block)) is not None:
-            erased.changed[block] = entries_left
-            erased.removed += [entry for entry in entries if beginnings.covering(entry[0][: -k.TAG_BYTES]) is not None]
+        staying: list[Entry] = []
+        removed: list[Entry] = []
+        for entry in entries:
+            if beginnings.covering(entry[0][: -k.TAG_BYTES]) is None:
+                staying.append(entry)
+            else:
+                removed.append(entry)
+        if removed or beginnings.covering(erased.index.separator(block)) is not None:
+            erased.changed[block] = staying
+            erased.removed += removed
     deletions = (_deletion_left(table, beginnings, key, end) for key, end in table.stored_deletions)
-    erased.deletions = [deletion for deletion in deletions if deletion is not None]
+    erased.deletions = without_none(deletions)
     is_bound = any(beginnings.covering(bound) is not None for bound in (table.smallest, table.largest))
     return erased if erased.changed or erased.deletions != table.stored_deletions or is_bound else None
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -35,6 +36,7 @@ from state_processor.support.errors import (
     UndecodableValueError,
     UnsupportedFormatError,
 )
+from state_processor.support.mappings import without_none
 from state_processor.support.recycled_memory import allocate
 
 _COMPRESSED: Final = 1 << 20
@@ -106,7 +108,7 @@ class FamilyScan:
         begin = Bound(lower)
         while runs and begin.key < upper:
             reached = self._of_each(runs, lambda run: run.reach(begin, compressed))  # noqa: B023 - called at once
-            end = Bound(min([upper, *(key for key in reached if key is not None)]))
+            end = Bound(min([upper, *without_none(reached)]))
             pieces = self._of_each(runs, lambda run: run.pieces(end))  # noqa: B023
             nearer = min([end.key, *_plain_reaches(pieces, plain)])
             if nearer < end.key:
@@ -346,6 +348,8 @@ def _plain_reaches(pieces: Iterable[Sequence[Piece]], budget: int) -> Iterator[b
 
 def _deletions(pieces: Iterable[Sequence[Piece]], lower: bytes, upper: bytes) -> Sequence[RangeDeletion]:
     """Return the newest range deletion of each key from ``lower`` to before ``upper``."""
-    tables = [piece.scan.table for run in pieces for piece in run]
-    parts = [part for table in tables if table.deletions for part in within(table.deletions, lower, upper)]
+    tables = [piece.scan.table for piece in chain.from_iterable(pieces)]
+    parts: list[RangeDeletion] = []
+    for table in tables:
+        parts += within(table.deletions, lower, upper)
     return fragments(parts) if len(tables) > 1 else parts

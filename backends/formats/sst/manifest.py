@@ -18,6 +18,7 @@ import numpy.typing as npt
 from state_processor.backends.formats.sst.crc32c import masked_checksum
 from state_processor.backends.formats.sst.plain_blocks import varint
 from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
+from state_processor.support.mappings import without_none
 
 DEFAULT_FAMILY: Final = "default"
 """The column family that each store has; its id is 0."""
@@ -96,7 +97,7 @@ class Family:
     def above(self, below: Family) -> Family:
         """Return the column family with additional files of another one; all entries of the other one are older."""
         epochs = [file.epoch for file in below.files]
-        epochs_known = [epoch for epoch in epochs if epoch is not None]
+        epochs_known = without_none(epochs)
         if len(epochs_known) < len(epochs):  # RocksDB orders all files by their sequence numbers
             return replace(self, files=tuple(file.in_epoch(None) for file in (*below.files, *self.files)))
         first = max(epochs_known, default=0)
@@ -156,7 +157,8 @@ class Manifest:
     @property
     def files(self) -> Iterator[TableFile]:
         """The files of all column families."""
-        return (file for family in self.families.values() for file in family.files)
+        for family in self.families.values():
+            yield from family.files
 
 
 def read_manifest(data: bytes | memoryview, context: str) -> Manifest:

@@ -23,6 +23,7 @@ from state_processor.backends.formats.sst.manifest import END_OF_DELETION, Table
 from state_processor.backends.formats.sst.plain_blocks import entries_block, restarts_of, varint
 from state_processor.backends.formats.sst.table import FOOTER, HANDLES, MAGIC, RANGE_DELETIONS
 from state_processor.support.errors import OptionError
+from state_processor.support.mappings import map_values
 
 PROPERTIES: Final = b"rocksdb.properties"
 _MOST_OF_ENTRY: Final = 32
@@ -299,7 +300,7 @@ class TableBuilder:
             "prefix.extractor.name": b"nullptr",
             "property.collectors": b"[]",
         }
-        values = texts | {name: varint(value) for name, value in numbers.items()}
+        values = texts | map_values(varint, numbers)
         return {f"rocksdb.{name}".encode(): value for name, value in values.items()}
 
 

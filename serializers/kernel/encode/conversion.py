@@ -28,6 +28,7 @@ from state_processor.serializers.kernel.encode.conversion_table import (
 )
 from state_processor.serializers.kernel.encode.distinct_keys import check_distinct_values
 from state_processor.serializers.kernel.encode.program import EncodeProgram, PreparedColumn
+from state_processor.support.arrow_types import holds
 from state_processor.support.doors import Door, current_door
 from state_processor.support.errors import UNWRITABLE, InvalidRowError, StateProcessorError, culprit_of, describe, why_unwritable
 from state_processor.support.late import pc
@@ -221,7 +222,7 @@ def _bind_struct(column_type: pa.DataType, target: pa.DataType, path: str, as_ke
 
 
 def _positions(column_type: pa.StructType, target: pa.StructType, path: str) -> dict[str, int]:
-    return match_fields([f.name for f in column_type], [f.name for f in target], f"column {path}", optional_groups(target))
+    return match_fields(column_type.names, target.names, f"column {path}", optional_groups(target))
 
 
 def lower(program: EncodeProgram, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -286,10 +287,6 @@ def _brought(
     if array.type == target:
         return array
     return _cast(array, target, path, reachable, places)
-
-
-def _holds_struct(type_: pa.DataType) -> bool:
-    return pa.types.is_struct(type_) or any(_holds_struct(type_.field(i).type) for i in range(type_.num_fields))
 
 
 def _struct(target: pa.DataType, array: pa.Array, children: list[pa.Array]) -> pa.Array:
@@ -358,7 +355,7 @@ def _cast(array: pa.Array, target: pa.DataType, path: str, reachable: Mask, plac
 
 
 def _prepared(prepared: PreparedColumn, array: pa.Array, path: str, reachable: Mask, places: Places) -> pa.Array:
-    if _holds_struct(array.type) or (prepared.convert is not None and array.type != prepared.type):
+    if holds(array.type, pa.types.is_struct) or (prepared.convert is not None and array.type != prepared.type):
         tree = ColumnTree(pa.schema([(path, prepared.type)]))
         array = _lower(None, tree.roots[0], array, path, reachable, places)
     if prepared.convert is not None:

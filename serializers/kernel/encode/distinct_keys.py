@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from state_processor.serializers.decode_options import WIDEST
 from state_processor.serializers.kernel.columns import ColumnValues
+from state_processor.support.arrow_types import holds
 from state_processor.support.errors import InvalidRowError
 from state_processor.support.late import pc
 
@@ -59,7 +60,7 @@ def check_distinct_values(distinct: Distinct, values: pa.Array, lengths: Codes, 
 
 def holds_maps(type_: pa.DataType) -> bool:
     """Return True if values of a type hold maps, at any depth."""
-    return pa.types.is_map(type_) or any(holds_maps(type_.field(i).type) for i in range(type_.num_fields))
+    return holds(type_, pa.types.is_map)
 
 
 def check_map_keys(array: pa.Array, path: str) -> None:

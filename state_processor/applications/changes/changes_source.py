@@ -45,7 +45,7 @@ from state_processor.options import (
 )
 from state_processor.spark import LIMITS_BATCHES, SnapshotDataSource, arrow_schema_of, asked_by_spark, grouped, spark_schema
 from state_processor.states import Projection, schema_text
-from state_processor.support import cached_property
+from state_processor.support import cached_property, without_keys, without_none
 
 if LIMITS_BATCHES:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
@@ -147,7 +147,7 @@ class ChangesReader(DataSourceStreamReader):
         self._serializers = serializers
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in self._not_sent}
+        return without_keys(vars(self), self._not_sent)
 
     @cached_property
     def _series(self) -> CheckpointSeries:
@@ -266,7 +266,7 @@ class ChangesReader(DataSourceStreamReader):
         if not gone and len(_ascending(batch.checkpoints)) == len(batch.checkpoints):
             places = zip(pairwise(chain), pairwise(opened), strict=True)
             steps = [StepReader.open_if_known(Step(a, b), old, new, state) for (a, b), (old, new) in places if b and new]
-            return [step for step in steps if step is not None]
+            return without_none(steps)
         if gone and self._options.fail_on_data_loss:
             raise MissingFileError(
                 f"{gone[0]} was removed before its changes were read. Set failOnDataLoss to false to continue with all values of "

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from itertools import pairwise
+from itertools import chain, pairwise
 from logging import getLogger
 from os import PathLike
 from typing import Any, Final
@@ -38,7 +38,7 @@ from state_processor.snapshots import (
     stored_digest,
 )
 from state_processor.states import StateDescription, StateReader, StoredOperator, shown_name, surveys
-from state_processor.support import cached_property
+from state_processor.support import cached_property, without_keys
 
 _LOG: Final = getLogger("state_processor")
 _ATTEMPTS: Final = 5
@@ -145,9 +145,12 @@ class CheckpointSeries:
                 seen[info.path, info.time] = checkpoint
                 by_job.setdefault(_job(info), []).append(checkpoint)
         self._checkpoints = seen
-        orders = [in_order((c.mark for c in job), self._files_of) for job in by_job.values()]
-        self._warn(doubt for order in orders for doubt in order.doubts)
-        return _jobs_in_order([order.checkpoints for order in orders])
+        jobs: list[list[Checkpoint]] = []
+        for checkpoints in by_job.values():
+            order = in_order((c.mark for c in checkpoints), self._files_of)
+            self._warn(order.doubts)
+            jobs.append(order.checkpoints)
+        return _jobs_in_order(jobs)
 
     def _files_of(self, checkpoint: Checkpoint) -> frozenset[str]:
         """Return the files of a checkpoint by their recorded paths; a file beside ``_metadata`` belongs to it alone."""
@@ -242,7 +245,7 @@ def _jobs_in_order(jobs: list[list[Checkpoint]]) -> list[Checkpoint]:
             raise UnsupportedFormatError(
                 f"two jobs take checkpoints at the same time: {earlier[-1]}, and {later[0]}. Pass the checkpoint directory of one"
             )
-    return [checkpoint for job in jobs for checkpoint in job]
+    return list(chain.from_iterable(jobs))
 
 
 States = dict[str, list[StateDescription]]
@@ -261,15 +264,15 @@ def check_operator(checkpoint: object, old: Snapshot | None, new: Snapshot, oper
     ``checkpoint``: the checkpoint, for messages. ``old``: the earlier checkpoint; ``None`` if it is gone. ``operator`` and
     ``state``: the operator and the state that were there.
     """
-    earlier = {o.operator_id for o in old.metadata.operators} if old is not None else set()
-    stored = {o.operator_id: o for o in new.metadata.operators}
+    earlier = old.metadata.operators_by_id if old is not None else {}
+    stored = new.metadata.operators_by_id
     advice = f"Pass the new name for a new table or query, or {spelled('allow_missing', True)} if all rows are to be deleted"
     if operator.uid_hash not in stored:
-        added = [o for o in stored.values() if o.operator_id not in earlier]
+        added = list(without_keys(stored, earlier).values())
         names = [o.label for o, states in _states(new, added) if state in states]
         near = names or get_close_matches(str(operator), [o.label for o in added], n=2)
         raise MissingOperatorError(f"{checkpoint} does not have the operator {operator} any more.{_renamed(near)} {advice}")
-    before = next((o for o in old.metadata.operators if o.operator_id == operator.uid_hash), None) if old is not None else None
+    before = earlier.get(operator.uid_hash)
     if old is None or before is None:
         return
     ((_, states),), ((_, had),) = _states(new, [stored[operator.uid_hash]]), _states(old, [before])
@@ -360,7 +363,7 @@ class StepReader:
                 f"{state} has keys of another type in {step.after} than in {step.before}: a key would be deleted and inserted. "
                 "Start again with startingCheckpoint=snapshot"
             )
-        types = {f.name: f.type for f in reader.schema}
+        types = dict(zip(reader.schema.names, reader.schema.types, strict=True))
         if BEFORE in types and types[BEFORE] != types[AFTER]:
             raise UnsupportedFormatError(
                 f"{state} has values of the type {types[BEFORE]} in {step.before}, and {types[AFTER]} in "
@@ -413,7 +416,7 @@ class StepReader:
                 yield self._labelled(batch)
 
     def _labelled(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = {n: batch.column(n) for n in batch.schema.names}
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         values = [n for n in (AFTER, BEFORE) if n in columns]
         rest = [columns[n] for n in (*self.identity, *values)]
         return pa.RecordBatch.from_arrays([*self._control(columns[CHANGE]), *rest], schema=self.schema)
@@ -434,8 +437,8 @@ class StepReader:
 
 
 def _mixed_times(snapshot: Snapshot, operator_id: str) -> str:
-    operators = (StoredOperator(snapshot, o) for o in snapshot.metadata.operators if o.operator_id == operator_id)
-    return "".join(operator.mixed_times for operator in operators)
+    operator = snapshot.metadata.operators_by_id.get(operator_id)
+    return "" if operator is None else StoredOperator(snapshot, operator).mixed_times
 
 
 def stream_schema(schema: pa.Schema, *, with_before: bool) -> pa.Schema:

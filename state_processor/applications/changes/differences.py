@@ -53,6 +53,7 @@ from state_processor.states import (
     with_names_of_plan,
     with_note,
 )
+from state_processor.support import attributes, only_keys, without_keys, without_none
 
 _LOG: Final = getLogger("state_processor")
 Path: TypeAlias = str | PathLike[str]
@@ -170,7 +171,7 @@ class StateDifference:
     def summary(self) -> dict[str, Any]:
         """Count the rows that differ; a row of :data:`SUMMARY_SCHEMA`."""
         row = {
-            **{name: getattr(self, name) for name in ("operator_uid", "operator_uid_hash", "state_name")},
+            **attributes(self, ("operator_uid", "operator_uid_hash", "state_name")),
             "state_kind": self.kind,
             "type_before": self.type_before,
             "type_after": self.type_after,
@@ -215,7 +216,7 @@ def open_differences(
     if state is not None and uid is None:
         raise OptionError(f"state {state!r}: name the operator, too, by uid")
     access = SnapshotAccess.among(options)
-    checked = check_arguments({n: v for n, v in options.items() if n in DiffOptions.__annotations__})
+    checked = check_arguments(only_keys(options, DiffOptions.__annotations__))
     old, new = map(access.open, paths)
     operator = None if uid is None else OperatorIdentifier.of(uid)
     read = ReadOptions.of(**values_of(READ_OPTIONS, checked))
@@ -237,8 +238,8 @@ def state_differences(
     ``options``, ``full`` and ``exact_times``: see
     :meth:`~state_processor.applications.changes.state_difference.OperatorPair.difference`.
     """
-    before = {operator.operator_id: operator for operator in old.metadata.operators}
-    after = {operator.operator_id: operator for operator in new.metadata.operators}
+    before = old.metadata.operators_by_id
+    after = new.metadata.operators_by_id
     operators = {**before, **after}
     renamed = _renamed((old, before), (new, after))
     stored: set[str] = set()
@@ -299,8 +300,8 @@ def _renamed(old: _Side, new: _Side) -> dict[str, str]:
     kinds and types. If several operators have these states, none is taken for another.
     """
     (old_snapshot, before), (new_snapshot, after) = old, new
-    gone = {uid_hash: operator for uid_hash, operator in before.items() if uid_hash not in after}
-    added = {uid_hash: operator for uid_hash, operator in after.items() if uid_hash not in before}
+    gone = without_keys(before, after)
+    added = without_keys(after, before)
     if not gone or not added:
         return {}
     earlier, later = _by_states(old_snapshot, gone), _by_states(new_snapshot, added)
@@ -318,10 +319,18 @@ def _by_states(snapshot: Snapshot, operators: Mapping[str, OperatorState]) -> di
     return by_shape
 
 
+def snapshots_of(differences: Iterable[StateDifference]) -> list[Snapshot]:
+    """Return the snapshots that are compared, each once."""
+    snapshots: dict[str, Snapshot] = {}
+    for difference in differences:
+        for side in without_none((difference.old, difference.new)):
+            snapshots[side.snapshot.directory] = side.snapshot
+    return list(snapshots.values())
+
+
 def _check_snapshots(differences: Iterable[StateDifference]) -> None:
     """See :meth:`Snapshot.check_plan`."""
-    sides = (side for difference in differences for side in (difference.old, difference.new) if side is not None)
-    for snapshot in {side.snapshot.directory: side.snapshot for side in sides}.values():
+    for snapshot in snapshots_of(differences):
         snapshot.check_plan()
 
 

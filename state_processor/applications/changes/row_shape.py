@@ -25,6 +25,7 @@ from state_processor.options import (
     spelled,
 )
 from state_processor.serializers import TypeSerializer
+from state_processor.support import attributes, names_of
 from state_processor.types import ENTRY_POINT_GROUP, entry_points, user_registrations
 
 RowShape = Mapping[str, str]
@@ -150,5 +151,5 @@ def _of_object(value: Any, enclosing_ids: tuple[int, ...]) -> str:
             return f"{kind}{value.snapshot().to_bytes().hex()}"
         except Exception:  # its class belongs to users: what it has is compared instead
             pass
-    names = [f.name for f in fields(value)] if is_dataclass(value) else list(getattr(value, "__dict__", {}))
-    return f"{kind}{_described({name: getattr(value, name) for name in names}, enclosing_ids)}"
+    names = names_of(fields(value)) if is_dataclass(value) else list(getattr(value, "__dict__", {}))
+    return f"{kind}{_described(attributes(value, names), enclosing_ids)}"

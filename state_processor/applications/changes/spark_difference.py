@@ -8,7 +8,7 @@ from typing import Unpack
 from pyspark.sql import DataFrame, SparkSession
 
 from state_processor import OperatorIdentifier
-from state_processor.applications.changes.differences import DifferencesReader, open_differences
+from state_processor.applications.changes.differences import DifferencesReader, open_differences, snapshots_of
 from state_processor.options import DiffSnapshotOptions, SnapshotAccess, TaskSerializers, takes_options
 from state_processor.spark import rows_of_parts, spark_schema, with_settings_of_spark
 
@@ -70,6 +70,5 @@ def diff(
     reader = DifferencesReader(differences, as_text=state is None)
     serializers = TaskSerializers.of_driver(access.serializers)
     label = f"differences of {'all operators' if uid is None else uid}{'' if state is None else f'.{state}'}"
-    sides = [side for difference in differences for side in (difference.old, difference.new) if side is not None]
-    snapshots = list({side.snapshot.directory: side.snapshot for side in sides}.values())
+    snapshots = snapshots_of(differences)
     return rows_of_parts(spark, reader, snapshots, reader.parts(), spark_schema(reader.schema), serializers, label)

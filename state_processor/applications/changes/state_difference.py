@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -226,8 +226,8 @@ class KeyedDifference:
                     new += unequal[1]
                 else:
                     narrowing.count_full(*olds, *news)
-                    old += [part for entries in olds for part in entries.framed()]
-                    new += [part for entries in news for part in entries.framed()]
+                    old += chain.from_iterable(map(StateEntries.framed, olds))
+                    new += chain.from_iterable(map(StateEntries.framed, news))
             yield from self._differences(old, new)
 
     def _beside(
@@ -305,7 +305,9 @@ class KeyedDifference:
         reader = self._readers[side]
         assert reader is not None
         groups = KeyGroupRange(0, (self._old, self._new)[side].max_parallelism - 1)
-        batches = (b for p in parts for b in reader.read_source(EntriesInMemory(p), groups, None, p.origin.subtask))
+        batches: list[pa.RecordBatch] = []
+        for part in parts:
+            batches += reader.read_source(EntriesInMemory(part), groups, None, part.origin.subtask)
         return pa.Table.from_batches(batches, reader.schema)
 
     def _rows(self, change: str, before: pa.Table | None, after: pa.Table | None) -> Iterator[pa.RecordBatch]:
@@ -453,8 +455,10 @@ def _by_value(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> Iterator[
     """Compare without order: Flink redistributes elements to subtasks."""
     before, after = (Counter(map(repr, rows)) for rows in (old, new))
     values = {repr(row): row[_VALUE] for row in (*old, *new)}
-    yield from ({CHANGE: DELETE, BEFORE: values[text]} for text in (before - after).elements())
-    yield from ({CHANGE: INSERT, AFTER: values[text]} for text in (after - before).elements())
+    for text in (before - after).elements():
+        yield {CHANGE: DELETE, BEFORE: values[text]}
+    for text in (after - before).elements():
+        yield {CHANGE: INSERT, AFTER: values[text]}
 
 
 States = dict[str, list[StateDescription]]
@@ -557,9 +561,8 @@ def open_changes(
 
 
 def _operator(snapshot: Snapshot | None, operator_id: str) -> StoredOperator | None:
-    if snapshot is None:
-        return None
-    return next((StoredOperator(snapshot, o) for o in snapshot.metadata.operators if o.operator_id == operator_id), None)
+    operator = None if snapshot is None else snapshot.metadata.operators_by_id.get(operator_id)
+    return None if snapshot is None or operator is None else StoredOperator(snapshot, operator)
 
 
 def _reader(stored: StoredOperator | None, variants: list[StateDescription], options: ReadOptions) -> OperatorStateReader | None:

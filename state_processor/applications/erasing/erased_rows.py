@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, get_args
 from state_processor.errors import OptionError
 from state_processor.options import choice_of, spelled
 from state_processor.states import BROADCAST, LAST_ACCESS, LIST, MAP, OPERATOR_LIST, UNION_LIST
+from state_processor.support import map_values
 
 Action = Literal["keys", "entries", "elements", "fields"]
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
@@ -98,7 +99,7 @@ class _Fields:
         if not self.holds(value):
             return value
         if isinstance(value, dict):
-            return {name: self.of(field_value) for name, field_value in value.items()}
+            return map_values(self.of, value)
         if isinstance(value, list):
             return [(element[0], self.of(element[1])) if isinstance(element, tuple) else self.of(element) for element in value]
         self.count += is_nested

@@ -57,6 +57,7 @@ from state_processor.states import (
     table_origins,
     with_read_types,
 )
+from state_processor.support import attributes, without_none
 from state_processor.write import SavepointBuild
 
 KeysOf = Callable[[OperatorState], Mapping[str, ErasedKeys]]
@@ -322,7 +323,7 @@ class Erasure:
             return None  # the proof searches the bytes of this state, and names the state
         table = pa.Table.from_batches(batches, reader.schema)
         erased = self._erased(place, table)
-        changed = [row for row in erased.values() if row is not None]
+        changed = without_none(erased.values())
         if changed:  # byte arrays of PyFlink are written as they were read
             of_python = is_python_state(state.name)
             schema = with_read_types(table.schema, StatesToRead.find(stored, state.name)) if of_python else table.schema
@@ -527,7 +528,7 @@ def _changes(summary: WriteSummary) -> Iterator[dict[str, Any]]:
     """Yield the changes of each state, as the summary of the write counts them."""
     for operator in summary.operators:
         for change in operator.changes:
-            counts = {name: getattr(change.counts, name) for name in ("written", "updated", "deleted")}
+            counts = attributes(change.counts, ("written", "updated", "deleted"))
             yield {"operator": operator.uid or operator.uid_hash, "state": change.state, "change": change.change, **counts}
 
 

@@ -12,9 +12,9 @@ from typing import Final
 from state_processor.applications.explain.explanation import FailureCause, Remedy
 from state_processor.applications.explain.kinds import CONSEQUENCES, Certainty, Kind
 from state_processor.applications.explain.rules import Sighting
-from state_processor.applications.explain.scene import Finding, Scene, changed_field, kryo_classes, serializers_of
+from state_processor.applications.explain.scene import Finding, Scene, changed_field
 from state_processor.applications.jobs.contents import NO_CONTENTS
-from state_processor.applications.jobs.signature import VALUE, OperatorSignature, StateSignature
+from state_processor.applications.jobs.signature import VALUE, OperatorSignature, StateSignature, kryo_classes
 from state_processor.applications.jobs.verdicts import Cause, Outcome, StateVerdict, command_name
 from state_processor.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
 from state_processor.options import ReadOptions
@@ -485,10 +485,10 @@ def _class_name(kind: Kind, state: StateSignature | None) -> str:
 def _class_names(kind: Kind, state: StateSignature) -> Iterator[str]:
     if kind is Kind.KRYO_TO_POJO or kind is Kind.KRYO_CLASS:
         yield from kryo_classes(state)
-    serializer_class = {Kind.POJO_TO_KRYO: PojoSerializer, Kind.ENUM_CONSTANT: EnumSerializer}.get(kind)
-    for serializer in serializers_of(state):
-        if serializer_class is not None and isinstance(serializer, serializer_class):
-            yield serializer.class_name if isinstance(serializer, PojoSerializer) else str(serializer.enum_class)
+    elif kind is Kind.POJO_TO_KRYO:
+        yield from (pojo.class_name for pojo in state.parts(PojoSerializer))
+    elif kind is Kind.ENUM_CONSTANT:
+        yield from (str(enum.enum_class) for enum in state.parts(EnumSerializer))
 
 
 _CHAINED: Final = " -> "

@@ -19,12 +19,7 @@ from state_processor.applications.explain.rules import Sighting
 from state_processor.applications.explain.scene import (
     Finding,
     Scene,
-    has_kryo_collections,
-    is_of_query,
-    kryo_classes,
     serializer_kind,
-    serializers_of,
-    states_in,
 )
 from state_processor.applications.finding.state_search import Needle, StateSearch
 from state_processor.applications.jobs.contents import NO_CONTENTS
@@ -37,6 +32,10 @@ from state_processor.applications.jobs.signature import (
     VOID_NAMESPACE,
     OperatorSignature,
     StateSignature,
+    has_kryo_collections,
+    is_of_query,
+    kryo_classes,
+    states_in,
 )
 from state_processor.errors import StateProcessorError
 from state_processor.serializers import PojoSerializer
@@ -85,9 +84,9 @@ def places_of_text(
     scene: Scene, text: str, hashes: Collection[str | None]
 ) -> Iterator[tuple[OperatorSignature, StateSignature | None]]:
     """Yield operators and states whose values, or bytes, have a text. The state is ``None`` for coordinators and raw state."""
-    if scene.snapshot is None or scene.old is None or scene.contents is NO_CONTENTS:
+    if scene.snapshot is None or scene.contents is NO_CONTENTS:
         return
-    olds = {operator.uid_hash: operator for operator in scene.old.operators}
+    olds = scene.old_by_hash
     for stored in scene.snapshot.metadata.operators:
         operator = olds.get(stored.operator_id)
         if operator is None or stored.operator_id not in hashes:
@@ -183,11 +182,11 @@ def _confirmed_causes(sighting: Sighting, scene: Scene) -> Iterator[FailureCause
         yield from _checked(of_opening(sighting, scene), sighting, "the snapshot can be opened")
     elif kind in FILES:
         yield from _checked(of_files(sighting, scene), sighting, "the snapshot does not have this file")
-    elif kind is Kind.BACKEND and not sighting.rule.message.pattern and all(f.kind is not kind for f in scene.findings):
+    elif kind is Kind.BACKEND and not sighting.rule.message.pattern and not scene.of_kind(kind):
         damaged = replace(sighting, rule=replace(sighting.rule, kind=Kind.FILE_DAMAGED))
         yield from _checked(of_files(damaged, scene), sighting, "the snapshot has the format of the state backend")
     elif kind is Kind.IN_FLIGHT:
-        flights = [f for f in scene.findings if f.kind is Kind.IN_FLIGHT]
+        flights = scene.of_kind(Kind.IN_FLIGHT)
         if not flights and scene.contents is not NO_CONTENTS:
             raise Contradiction(f"the snapshot does not have records in flight: {sighting.message[:200]}")
         evidence = [f.verdict.reason for f in flights]
@@ -221,8 +220,7 @@ def _checked(causes: Sequence[FailureCause], sighting: Sighting, contradiction: 
 def _of_uid(sighting: Sighting, scene: Scene) -> FailureCause:
     """Return the cause that two operators have one uid; the snapshot shows whether the uid is one of its operators."""
     uid = sighting.facts.get("uid")
-    hashed = OperatorIdentifier.for_uid(uid).uid_hash if uid else None
-    operator = next((o for o in scene.old_operators if o.uid_hash == hashed), None)
+    operator = scene.old_by_hash.get(OperatorIdentifier.for_uid(uid).uid_hash) if uid else None
     evidence = [] if operator is None else [f"the snapshot has one operator with this uid: {operator.label}"]
     certainty = Certainty.TRACE if operator is None else Certainty.CONFIRMED
     return replace(of_sighting(sighting, scene, certainty, operator=operator, evidence=evidence), repairs=())
@@ -261,7 +259,7 @@ def _of_types(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
 def _of_exchanged(mismatches: Sequence[Finding], sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
     """Yield the cause that operators of mismatches exchanged their ids, if each fits the states of the other."""
     hashes = {finding.operator.uid_hash for finding in mismatches if finding.operator is not None}
-    bad = [finding for finding in scene.findings if finding.kind is Kind.OPERATORS_SWAPPED and finding.is_bad]
+    bad = [finding for finding in scene.of_kind(Kind.OPERATORS_SWAPPED) if finding.is_bad]
     exchanged = [finding for finding in bad if finding.operator is not None and finding.operator.uid_hash in hashes]
     if any(finding.verdict.repair for finding in exchanged):
         yield of_findings(exchanged, Certainty.CONFIRMED, sighting, kind=Kind.OPERATORS_SWAPPED)
@@ -371,7 +369,7 @@ def _doubt(state: StateSignature, sighting: Sighting, scene: Scene) -> str:
         return _OTHER_JOB
     if is_of_other_owner(state, sighting.trace.frames):
         return f"the trace does not have the class of Flink that registers state {state.name!r}"
-    if state.is_keyed and sighting.tasks and not sighting.tasks & {operator.uid_hash for operator in scene.old_operators}:
+    if state.is_keyed and sighting.tasks and scene.old_by_hash.keys().isdisjoint(sighting.tasks):
         return "the snapshot does not have the id of the task that failed: the id was set, or the snapshot is another one"
     return ""
 
@@ -433,32 +431,38 @@ def _has_enum_or_class(state: StateSignature, sighting: Sighting) -> bool:
     """Return whether a state has the enum of a message; if the message is about fields, whether a field has a class."""
     if not _is_about_fields(sighting):
         return _has_enum(state, sighting)
-    fields = (field for s in serializers_of(state) if isinstance(s, PojoSerializer) for field in s.fields)
-    return any(name for field in fields for name in classes_inside(field.serializer))
+    for pojo in state.parts(PojoSerializer):
+        for field in pojo.fields:
+            if any(classes_inside(field.serializer)):
+                return True
+    return False
 
 
 def _has_enum(state: StateSignature, sighting: Sighting) -> bool:
     name = sighting.facts.get("name")
-    return any(isinstance(s, EnumSerializer) and name in (None, s.enum_class) for s in serializers_of(state))
+    return any(name in (None, enum.enum_class) for enum in state.parts(EnumSerializer))
 
 
 def _shows(state: StateSignature, sighting: Sighting) -> bool:
     """Return whether a state has the constant that a message misses."""
     constant, name = sighting.facts.get("field"), sighting.facts.get("name")
-    enums = (s for s in serializers_of(state) if isinstance(s, EnumSerializer))
-    return sighting.kind is Kind.ENUM_CONSTANT and any(enum.enum_class == name and constant in enum.names for enum in enums)
+    enums = state.parts(EnumSerializer) if sighting.kind is Kind.ENUM_CONSTANT else []
+    return any(enum.enum_class == name and constant in enum.names for enum in enums)
 
 
 def _has_pojo(state: StateSignature, sighting: Sighting) -> bool:
     name = sighting.facts.get("name")
-    return any(isinstance(s, PojoSerializer) and name in (None, s.class_name) for s in serializers_of(state))
+    return any(name in (None, pojo.class_name) for pojo in state.parts(PojoSerializer))
 
 
 def _has_field(state: StateSignature, sighting: Sighting) -> bool:
     """Return whether objects of a state have a field. Messages of Java name the class that declares it."""
     place = sighting.facts.get("name"), sighting.facts.get("field")
-    fields = ((s, field) for s in serializers_of(state) if isinstance(s, PojoSerializer) for field in s.fields)
-    return any(place == (field.declaring_class or pojo.class_name, field.name) for pojo, field in fields)
+    for pojo in state.parts(PojoSerializer):
+        for field in pojo.fields:
+            if place == (field.declaring_class or pojo.class_name, field.name):
+                return True
+    return False
 
 
 _PLACES: Final[Mapping[Kind, Callable[[StateSignature, Sighting], bool]]] = {
@@ -481,7 +485,7 @@ _PLACES: Final[Mapping[Kind, Callable[[StateSignature, Sighting], bool]]] = {
     Kind.OPERATOR_STATE_TYPE: lambda state, _: state.kind in (OPERATOR_LIST, UNION_LIST),
     Kind.BROADCAST_TYPE: lambda state, _: state.kind == BROADCAST,
     Kind.CLASS_MISSING: lambda state, sighting: state.name == sighting.facts.get("state"),
-    Kind.PATTERN: lambda state, _: any(isinstance(s, NFAStateSerializer) for s in serializers_of(state)),
+    Kind.PATTERN: lambda state, _: bool(state.parts(NFAStateSerializer)),
 }
 """Which states of a snapshot a message may be about."""
 

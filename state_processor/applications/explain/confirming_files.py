@@ -12,10 +12,10 @@ from state_processor.applications.explain.explanation import FailureCause
 from state_processor.applications.explain.kinds import Certainty, Kind
 from state_processor.applications.explain.restore_rules import OVERWRITTEN
 from state_processor.applications.explain.rules import Sighting
-from state_processor.applications.explain.scene import Scene, states_in
+from state_processor.applications.explain.scene import Scene
 from state_processor.applications.jobs.contents import NO_CONTENTS
 from state_processor.applications.jobs.rules import class_names
-from state_processor.applications.jobs.signature import OperatorSignature, StateSignature
+from state_processor.applications.jobs.signature import OperatorSignature, StateSignature, states_in
 from state_processor.applications.jobs.verdicts import Cause
 from state_processor.errors import MissingFileError, NotASnapshotError, StateProcessorError, UnsupportedFormatError
 from state_processor.snapshots import find_snapshots, streams_in_files
@@ -102,7 +102,7 @@ def of_opening(sighting: Sighting, scene: Scene) -> Sequence[FailureCause]:
         if sighting.kind in OPENING:
             return [of_problem(scene, sighting)]
         return [of_sighting(sighting, scene), replace(of_problem(scene), certainty=Certainty.BESIDE)]
-    versions = [finding for finding in scene.findings if finding.kind is Kind.NEWER_FORMAT]
+    versions = scene.of_kind(Kind.NEWER_FORMAT)
     if sighting.kind is Kind.NEWER_FORMAT and any(finding.is_bad for finding in versions):
         return [of_findings(versions, Certainty.CONFIRMED, sighting)]
     if sighting.kind is Kind.NOT_FOUND and not _is_at(sighting.facts.get("path", ""), scene.source):
@@ -131,7 +131,7 @@ def of_files(sighting: Sighting, scene: Scene) -> Sequence[FailureCause]:
     if path and path.rpartition("/")[2] not in names:
         return []
     for kind in _ORDER.get(sighting.kind, (sighting.kind,)):
-        findings = [finding for finding in scene.findings if finding.kind is kind and finding.is_bad]
+        findings = [finding for finding in scene.of_kind(kind) if finding.is_bad]
         if findings:
             operators = scene.operators(sighting)
             only = operators[0] if len(operators) == 1 else None
@@ -196,4 +196,4 @@ def classes_of(state: StateSignature) -> Iterator[str]:
     while parts:
         part = parts.pop()
         yield part.class_name
-        parts += [child for _, child in part.named_children]
+        parts += part.children

@@ -15,11 +15,11 @@ from state_processor.applications.explain.confirming_files import OPENING, of_pr
 from state_processor.applications.explain.explanation import Explanation, FailureCause
 from state_processor.applications.explain.kinds import CONSEQUENCES, Certainty, Kind
 from state_processor.applications.explain.rules import Sighting, sightings
-from state_processor.applications.explain.scene import Finding, Scene, open_scene, states_in
+from state_processor.applications.explain.scene import Finding, Scene, open_scene
 from state_processor.applications.explain.symptoms import of_symptom, suggested_kinds
 from state_processor.applications.explain.traces import Log, read_log
 from state_processor.applications.jobs.rules import RestoringJob
-from state_processor.applications.jobs.signature import JobSignature
+from state_processor.applications.jobs.signature import JobSignature, states_in
 from state_processor.applications.jobs.verdicts import Cause, Outcome, command_name
 from state_processor.errors import OptionError, StateProcessorError
 from state_processor.options import BackendName, SnapshotAccess, SnapshotOptions, checked_choice, takes_options
@@ -213,11 +213,12 @@ def _looked_at(log: Log, scene: Scene, has_error: bool) -> Iterator[str]:
         states = len(list(states_in(scene.old_operators)))
         yield f"{scene.source}: _metadata, {states} states, {'files and values' if scene.contents else 'types'}"
     if not has_error:
-        yield from (
-            finding.verdict.reason for finding in scene.findings if finding.kind is Kind.NEWER_FORMAT and not finding.is_bad
-        )
-    unchecked = (finding.verdict for finding in scene.findings if finding.verdict.cause is Cause.FILES and not finding.is_bad)
-    yield from (f"not checked: {verdict.reason}" for verdict in unchecked)
+        for finding in scene.of_kind(Kind.NEWER_FORMAT):
+            if not finding.is_bad:
+                yield finding.verdict.reason
+    for finding in scene.findings:
+        if finding.verdict.cause is Cause.FILES and not finding.is_bad:
+            yield f"not checked: {finding.verdict.reason}"
     yield "the description of the new job" if scene.new is not None else "no description of the new job: pass it to compare types"
 
 

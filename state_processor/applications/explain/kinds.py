@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 
 class Certainty(StrEnum):
@@ -96,6 +97,26 @@ class Kind(StrEnum):
 
 CONSEQUENCES: Final = frozenset({Kind.LOST_PROCESS, Kind.CHECKPOINT, Kind.RESOURCES, Kind.EXTERNAL, Kind.TASK})
 """Kinds that often follow from another failure of the same log."""
+
+
+V = TypeVar("V")
+
+
+class PatternTable(Generic[V]):
+    """Values by patterns: a text has the values whose patterns occur in it, in the order of the table."""
+
+    def __init__(self, rows: Iterable[tuple[V, str]], flags: int = 0) -> None:
+        self._rows = [(value, re.compile(pattern, flags)) for value, pattern in rows]
+
+    def values(self, text: str) -> Iterator[V]:
+        """Yield all values of a text."""
+        for value, pattern in self._rows:
+            if pattern.search(text):
+                yield value
+
+    def first(self, text: str) -> V | None:
+        """Return the first value of a text."""
+        return next(self.values(text), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import Final
 
-from state_processor.applications.explain.kinds import Kind
+from state_processor.applications.explain.kinds import Kind, PatternTable
 
 
 class Family(StrEnum):
@@ -32,9 +32,8 @@ class Family(StrEnum):
     CHECK = auto()  # a condition of Flink's code that does not hold
 
 
-_FAMILIES: Final[Sequence[tuple[Family, re.Pattern[str]]]] = [
-    (family, re.compile(text))
-    for family, text in (
+_FAMILIES: Final = PatternTable(
+    (
         (Family.MEMORY, r"OutOfMemoryError|MemoryAllocationException|MemoryReservationException"),
         (Family.CLASS, r"ClassNotFoundException|NoClassDefFoundError"),
         (
@@ -64,9 +63,8 @@ _FAMILIES: Final[Sequence[tuple[Family, re.Pattern[str]]]] = [
         (Family.CAST, r"ClassCastException|ArrayStoreException|ValidationException|StateMigrationException"),
         (Family.VERSION, r"UnsupportedOperation|VersionMismatch|UnsupportedVersion"),
         (Family.FILES, r"IOException|FileSystem|S3Exception|StorageException|RocksDBException|IOError|HttpException"),
-        (Family.CHECK, r""),
     )
-]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,7 +477,7 @@ _CALLING: Final = (
     _HOOKS,
     _VERSIONS,
 )
-_PLACES: Final = [(room, re.compile(text)) for room, text in _CLASSES]
+_PLACES: Final = PatternTable(_CLASSES)
 _PASSED_ON: Final = re.compile(
     r"[\w.]*\bnetty\w*\.|org\.apache\.http\.|[\w.]*\bokhttp\w*\.|[\w.]*\bgrpc\.|com\.amazonaws\.(?!services)|"
     r"software\.amazon\.awssdk\.(?!services)|java\.|javax\.|jdk\.|sun\.|scala\.|com\.sun\.|kotlin\.|groovy\.|"
@@ -504,21 +502,17 @@ def frames_of_places(frames: Sequence[str]) -> Iterator[str]:
 
 def family_of(exception: str) -> Family:
     """Return the family of an exception by the name of its class, which its message may follow."""
-    return next(family for family, pattern in _FAMILIES if pattern.search(exception))
+    return _FAMILIES.first(exception) or Family.CHECK
 
 
 def room_of(frames: Sequence[str]) -> tuple[Room, str] | None:
     """Return the room that threw an exception, and its method, from methods or exceptions, the innermost first."""
-    rooms = [(room, frame) for frame in frames if (room := _room_of(frame)) is not None]
+    rooms = [(room, frame) for frame in frames if (room := _PLACES.first(frame)) is not None]
     if not rooms:
         return None
     if rooms[0][0] in _PASSING:
         return next((pair for pair in rooms if pair[0] in _CALLING), rooms[0])
     return rooms[0]
-
-
-def _room_of(frame: str) -> Room | None:
-    return next((room for room, pattern in _PLACES if pattern.search(frame)), None)
 
 
 _TELLING: Final = frozenset({Kind.CHECKPOINT, Kind.PROGRAM, Kind.CONFIGURATION})

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Final
 
-from state_processor.applications.explain.kinds import Certainty, Kind, Rule, rule
+from state_processor.applications.explain.kinds import Certainty, Kind, PatternTable, Rule, rule
 from state_processor.applications.explain.places import frames_of_places, is_usual, kind_at, room_of
 from state_processor.applications.explain.restore_rules import RESTORE_RULES
 from state_processor.applications.explain.surrounding_rules import SURROUNDING_RULES, TOLD_RULES
@@ -123,15 +124,15 @@ _SNAPSHOT_METHOD: Final = re.compile(r"\.(?:readSnapshot|resolveSchemaCompatibil
 _VALUE_METHOD: Final = re.compile(r"\.(?:serialize|deserialize|copy|duplicate|createInstance)$")
 """Methods of serializers that read, write and copy values. Formats of connectors have methods of these names too."""
 _OF_CONNECTOR: Final = rule(Kind.CONNECTOR, "", "the job")
-_VALUES_BY_CALLER: Final = (
-    (re.compile(r"org\.apache\.flink\.(?:core\.io\.SimpleVersioned|runtime\.source\.coordinator\.)"), _OF_CONNECTOR),
+_VALUES_BY_CALLER: Final = PatternTable(
     (
-        re.compile(
-            r"org\.apache\.flink\.(?:runtime\.state|contrib\.streaming\.state|state\.(?:rocksdb|forst|changelog)|"
-            r"api\.(?:common|java)\.typeutils)\b"
+        (_OF_CONNECTOR, r"^org\.apache\.flink\.(?:core\.io\.SimpleVersioned|runtime\.source\.coordinator\.)"),
+        (
+            _OF_VALUES,
+            r"^org\.apache\.flink\.(?:runtime\.state|contrib\.streaming\.state|state\.(?:rocksdb|forst|changelog)|"
+            r"api\.(?:common|java)\.typeutils)\b",
         ),
-        _OF_VALUES,
-    ),
+    )
 )
 """Classes of Flink that call methods of values: for sources and sinks, and for state."""
 _FOR_ALL: Final = re.compile(r"java\.|$|org\.apache\.flink\.(?:util|runtime\.client|runtime\.JobException|client)\b")
@@ -245,8 +246,7 @@ def _of_serializer(trace: Trace) -> Sighting | None:
     if reads_on or not _VALUE_METHOD.search(root.thrower):
         return None
     facts = {"method": root.thrower, "name": name}
-    caller = trace.caller_of(root)
-    rule = next((rule for pattern, rule in _VALUES_BY_CALLER if pattern.match(caller)), None)
+    rule = _VALUES_BY_CALLER.first(trace.caller_of(root))
     if rule is _OF_CONNECTOR and root.thrower.endswith(".serialize"):
         rule = _OF_WRITES
     return None if rule is None else _sighting(rule, trace, root, facts)
@@ -267,7 +267,7 @@ def _by_place(trace: Trace) -> Sighting | None:
     the exception tells where it comes from.
     """
     root = trace.throwables[-1]
-    places = room_of([place for throwable in reversed(trace.throwables) for place in _places(throwable)])
+    places = room_of(list(chain.from_iterable(map(_places, reversed(trace.throwables)))))
     if places is None:
         return None
     room, frame = places

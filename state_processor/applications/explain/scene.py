@@ -6,7 +6,7 @@ The kind of the cause that a mismatch is follows from the verdict of the check, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from typing import Final
@@ -24,21 +24,25 @@ from state_processor.applications.jobs.signature import (
     KEY,
     MAP_KEY,
     NAMESPACE,
-    ROLES,
     VALUE,
     JobSignature,
     OperatorSignature,
     StateSignature,
+    has_kryo_collections,
+    is_of_query,
+    kryo_classes,
+    states_in,
 )
 from state_processor.applications.jobs.value_conversion import field_changes
 from state_processor.applications.jobs.verdicts import Cause, JobReport, Outcome, StateVerdict
 from state_processor.command_line import flag_words
 from state_processor.errors import OptionError, StateProcessorError
 from state_processor.options import SnapshotAccess
-from state_processor.serializers import KryoSerializer, PojoSerializer, TypeSerializer
+from state_processor.serializers import KryoSerializer, PojoSerializer
 from state_processor.snapshots import RELEASES, OperatorState, Snapshot
 from state_processor.states import BROADCAST
-from state_processor.types import BinaryDataSerializer, EnumSerializer, is_collection, is_map, walk
+from state_processor.support import without_none
+from state_processor.types import EnumSerializer, parts_of
 
 _OF_CAUSE: Final[Mapping[Cause, Kind]] = {
     Cause.OPERATORS_SWAPPED: Kind.OPERATORS_SWAPPED,
@@ -82,7 +86,7 @@ def kind_of(
             states = () if operator is None else (operator.states or {}).values()
             return Kind.QUERY if any(map(is_of_query, states)) else Kind.UNMAPPED_OPERATOR
         case Cause.KIND:
-            described = [signature for signature in (state, new) if signature is not None]
+            described = without_none((state, new))
             is_of_operators = bool(described) and not any(signature.is_keyed for signature in described)
             return Kind.STATE_MODE if is_of_operators else Kind.STATE_KIND
         case Cause.TYPE if state is not None:
@@ -114,12 +118,10 @@ def _type_kind(verdict: StateVerdict, state: StateSignature, new: StateSignature
         return Kind.KRYO_TO_POJO
     if target.changes_kryo and has_kryo_collections(state):
         return Kind.KRYO_VERSION
-    constants = {
-        serializer.enum_class: serializer.names for serializer in walk(required) if isinstance(serializer, EnumSerializer)
-    }
-    enums = [serializer for serializer in walk(old) if isinstance(serializer, EnumSerializer)]
-    if any(set(enum.names) - set(constants.get(enum.enum_class, enum.names)) for enum in enums):
-        return Kind.ENUM_CONSTANT
+    constants = {enum.enum_class: enum.names for enum in parts_of(EnumSerializer, required)}
+    for enum in parts_of(EnumSerializer, old):
+        if not set(enum.names).issubset(constants.get(enum.enum_class, enum.names)):
+            return Kind.ENUM_CONSTANT
     return serializer_kind(*(signature.snapshots[VALUE].class_name for signature in (state, new) if signature is not None))
 
 
@@ -149,35 +151,6 @@ def _code_kind(verdict: StateVerdict, state: StateSignature | None) -> Kind:
     return Kind.KRYO_CLASS if any(kryo_classes(state)) else Kind.CODE
 
 
-def is_of_query(state: StateSignature) -> bool:
-    """Return whether a state has rows of Flink SQL."""
-    return any(isinstance(inner, BinaryDataSerializer) for inner in serializers_of(state))
-
-
-def states_in(operators: Iterable[OperatorSignature]) -> Iterator[tuple[OperatorSignature, StateSignature]]:
-    """Yield the states of operators, each with its operator."""
-    for operator in operators:
-        for state in (operator.states or {}).values():
-            yield operator, state
-
-
-def serializers_of(state: StateSignature) -> Iterator[TypeSerializer]:
-    """Yield all serializers of a state."""
-    for serializer in map(state.serializer, ROLES):
-        if serializer is not None:
-            yield from walk(serializer)  # type: ignore[misc]
-
-
-def kryo_classes(state: StateSignature) -> Iterator[str]:
-    """Yield the classes of a state that Kryo writes."""
-    yield from (inner.type_class for inner in serializers_of(state) if isinstance(inner, KryoSerializer))
-
-
-def has_kryo_collections(state: StateSignature) -> bool:
-    """Return whether Kryo wrote collections of a state. Flink 2.x has serializers for them."""
-    return any(is_collection(name) or is_map(name) for name in kryo_classes(state))
-
-
 def changed_field(state: StateSignature | None, new: StateSignature | None, reason: str) -> str | None:
     """Return the first field that a change is about."""
     named = _quoted_field(reason)
@@ -191,9 +164,9 @@ def changed_field(state: StateSignature | None, new: StateSignature | None, reas
 
 def _pojo_fields(state: StateSignature) -> Iterator[tuple[str, str]]:
     """Yield the fields of the POJOs in a state: their class and their name."""
-    for serializer in serializers_of(state):
-        if isinstance(serializer, PojoSerializer):
-            yield from ((serializer.class_name, field.name) for field in serializer.fields)
+    for pojo in state.parts(PojoSerializer):
+        for pojo_field in pojo.fields:
+            yield pojo.class_name, pojo_field.name
 
 
 def _quoted_field(reason: str) -> str | None:
@@ -247,6 +220,15 @@ class Scene:
         """The operators of the snapshot."""
         return () if self.old is None else self.old.operators
 
+    @property
+    def old_by_hash(self) -> dict[str, OperatorSignature]:
+        """The operators of the snapshot by their hashes."""
+        return {} if self.old is None else self.old.by_hash
+
+    def of_kind(self, kind: Kind) -> list[Finding]:
+        """Return the findings of a kind."""
+        return [finding for finding in self.findings if finding.kind is kind]
+
     def operators(self, sighting: Sighting) -> tuple[OperatorSignature, ...]:
         """Return the operators of the snapshot that a trace is about: those that it names, or all that may be in its tasks."""
         operators = self.old_operators
@@ -269,7 +251,7 @@ class Scene:
         """Return the operator of the new job with the id of an operator of the snapshot."""
         if self.new is None or operator is None:
             return None
-        return next((o for o in self.new.operators if operator.uid_hash in o.hashes), None)
+        return self.new.by_hash.get(operator.uid_hash or "")
 
     def remedies(
         self,
@@ -380,9 +362,9 @@ def _state_of(verdict: StateVerdict, operator: OperatorSignature) -> StateSignat
 
 
 def _findings(report: JobReport, scene: Scene) -> Iterator[Finding]:
-    olds = {operator.uid_hash: operator for operator in scene.old_operators}
+    olds = scene.old_by_hash
     for verdicts in report.operators:
-        operator = olds.get(verdicts.uid_hash)
+        operator = olds.get(verdicts.uid_hash or "")
         new = scene.successor(operator)
         for verdict in (*verdicts.rules, *verdicts.states):
             if verdict.cause is None or verdict.outcome in (Outcome.RESTORES, Outcome.NEW, Outcome.MIGRATES):

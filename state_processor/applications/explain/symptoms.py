@@ -5,14 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from state_processor.applications.explain.causes import make
 from state_processor.applications.explain.explanation import FailureCause
-from state_processor.applications.explain.kinds import Certainty, Kind
-from state_processor.applications.explain.scene import Scene, has_kryo_collections, kryo_classes, serializers_of, states_in
+from state_processor.applications.explain.kinds import Certainty, Kind, PatternTable
+from state_processor.applications.explain.scene import Scene
 from state_processor.applications.jobs.contents import NO_CONTENTS
-from state_processor.applications.jobs.signature import NAMESPACE, VOID_NAMESPACE, StateSignature
+from state_processor.applications.jobs.signature import (
+    NAMESPACE,
+    VOID_NAMESPACE,
+    StateSignature,
+    has_kryo_collections,
+    kryo_classes,
+    states_in,
+)
 from state_processor.types import NFAStateSerializer
 
 _SYMPTOMS: Final[Sequence[tuple[str, Sequence[Kind]]]] = (
@@ -124,12 +132,12 @@ _SYMPTOMS: Final[Sequence[tuple[str, Sequence[Kind]]]] = (
         (Kind.OPERATORS_SWAPPED, Kind.QUERY, Kind.FIELD_RENAMED, Kind.KEY_GROUPS),
     ),
 )
-_PATTERNS: Final = [(re.compile(text, re.IGNORECASE), kinds) for text, kinds in _SYMPTOMS]
+_PATTERNS: Final = PatternTable(((kinds, text) for text, kinds in _SYMPTOMS), re.IGNORECASE)
 
 
 def suggested_kinds(symptom: str) -> tuple[Kind, ...]:
     """Return the kinds of causes that the words of a user suggest, those of the most specific words first."""
-    return tuple(dict.fromkeys(kind for pattern, kinds in _PATTERNS if pattern.search(symptom) for kind in kinds))
+    return tuple(dict.fromkeys(chain.from_iterable(_PATTERNS.values(symptom))))
 
 
 _OF_COMPARISON: Final = frozenset(
@@ -172,17 +180,17 @@ def _is_contradicted(kind: Kind, scene: Scene) -> bool:
         case Kind.QUERY:
             return not scene.has_queries
         case Kind.PATTERN:
-            return not any(isinstance(s, NFAStateSerializer) for state in states for s in serializers_of(state))
+            return not any(state.parts(NFAStateSerializer) for state in states)
         case Kind.WINDOW_TYPE:
             return not any(state.type_text(NAMESPACE) not in (None, VOID_NAMESPACE) for state in states if state.is_keyed)
         case Kind.KRYO_CLASS:
-            return not any(any(kryo_classes(state)) for state in states)
+            return not any(map(kryo_classes, states))
         case Kind.KRYO_VERSION:
             return not any(map(has_kryo_collections, states))
         case Kind.TTL | Kind.STATE_GROWS | Kind.SKEW | Kind.KEY_GROUPS:
             return not any(state.is_keyed for state in states)
         case Kind.IN_FLIGHT:
-            return not any(finding.kind is kind for finding in scene.findings)
+            return not scene.of_kind(kind)
     return False
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from state_processor.applications.explain.kinds import PatternTable
 from state_processor.states import parse_json
 
 _NAME: Final = r"(?:[A-Za-z_$][\w$]*\.)+[A-Z_$][\w$]*"
@@ -35,10 +36,12 @@ _JAR: Final = re.compile(r"flink-(?:dist|runtime|core|streaming-java)[\w.-]*\.ja
 _STARTED: Final = re.compile(r"\bVersion: (\d+\.\d+)[\w.-]*, (?:Scala|Rev)")
 _SECOND: Final = re.compile(r"\borg\.apache\.flink\.state\.(?:rocksdb|forst)\.|\bkryo\.kryo5\b")
 """Packages that Flink has since 2.0."""
-_STORES: Final = (
-    ("forst", re.compile(r"\borg\.apache\.flink\.state\.forst\.")),
-    ("rocksdb", re.compile(r"\borg\.apache\.flink\.(?:contrib\.streaming\.state|state\.rocksdb)\.")),
-    ("hashmap", re.compile(r"\borg\.apache\.flink\.runtime\.state\.heap\.Heap(?:Keyed|Restore|SavepointRestore|PriorityQueueS)")),
+_STORES: Final = PatternTable(
+    (
+        ("forst", r"\borg\.apache\.flink\.state\.forst\."),
+        ("rocksdb", r"\borg\.apache\.flink\.(?:contrib\.streaming\.state|state\.rocksdb)\."),
+        ("hashmap", r"\borg\.apache\.flink\.runtime\.state\.heap\.Heap(?:Keyed|Restore|SavepointRestore|PriorityQueueS)"),
+    )
 )
 _JDK: Final = re.compile(r"(?:java|javax|jdk|sun|com\.sun)\.|.*\bPreconditions\.")
 _LIBRARY: Final = re.compile(
@@ -151,7 +154,7 @@ def read_log(text: str) -> Log:
         traces = [*_messages(plain.strip())]
     version = _JAR.search(plain) or _STARTED.search(plain)
     flink = version[1] if version is not None else "2.x" if _SECOND.search(plain) else None
-    backend = next((name for name, pattern in _STORES if pattern.search(plain)), None)
+    backend = _STORES.first(plain)
     if any(trace.has_head for trace in traces):  # other methods are those of threads
         traces = [trace for trace in traces if trace.has_head]
     unique = {trace.throwables: trace for trace in reversed(traces)}

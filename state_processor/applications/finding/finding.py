@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from os import PathLike, fspath
 from typing import Any, Final, TypeAlias, Unpack
 
@@ -211,7 +212,7 @@ def unfit_keys(keys: Iterable[str], snapshots: Iterable[Snapshot]) -> OptionErro
     for snapshot in snapshots:
         for operator in snapshot.metadata.operators:
             states, unread_states = survey(snapshot, operator)
-            for state in (variant for variants in states.values() for variant in variants):
+            for state in chain.from_iterable(states.values()):
                 if isinstance(state, KeyedDescription):
                     types.setdefault(str(state.key), {})[operator.label] = None
             unread |= dict.fromkeys(str(state.error) for state in unread_states)

@@ -267,7 +267,9 @@ class StateSearch:
 
     def _search_rows(self, stored: StoredOperator, name: str, place: dict[str, Any]) -> None:
         reader = open_state(stored, name, options=_OPTIONS)
-        as_bytes = [path for field in reader.schema for path in _binary(field.name, field.type)]
+        as_bytes: list[str] = []
+        for column, type_ in zip(reader.schema.names, reader.schema.types, strict=True):
+            as_bytes += _binary(column, type_)
         bytes_hits = 0
 
         def search(split: Any) -> Iterator[tuple[pa.Table, int]]:
@@ -316,15 +318,16 @@ class StateSearch:
 
 def _hits(place: dict[str, Any], batch: pa.RecordBatch, hits: Sequence[Hits]) -> pa.Table:
     """Return the hits in a batch in the order of its rows: the order does not depend on where batches end. Many are merged."""
-    rows = np.concatenate([rows for _, _, rows in hits])
+    needles, paths, rows_of_hits = zip(*hits, strict=True)
+    rows = np.concatenate(rows_of_hits)
     order = np.argsort(rows, kind="stable")
-    sizes = [len(rows) for _, _, rows in hits]
+    sizes = list(map(len, rows_of_hits))
     columns = {name: pa.repeat(pa.scalar(value, pa.string()), len(rows)) for name, value in place.items()}
     at = batch.schema.get_field_index(KEY)
     columns[KEY] = pa.nulls(len(rows), pa.string()) if at < 0 else key_texts(batch.column(at).take(pa.array(rows[order])))
     numbers = np.repeat(np.arange(len(hits)), sizes)[order]
-    columns["field"] = pa.array([path for _, path, _ in hits], pa.string()).take(pa.array(numbers))
-    columns["sought"] = pa.array([str(needle) for needle, _, _ in hits], pa.string()).take(pa.array(numbers))
+    columns["field"] = pa.array(paths, pa.string()).take(pa.array(numbers))
+    columns["sought"] = pa.array(list(map(str, needles)), pa.string()).take(pa.array(numbers))
     columns["count"] = pa.array(np.ones(len(rows), dtype=np.int64))
     table = pa.table(columns, schema=HITS)
     return table if len(table) < _FEW else merged([table])

@@ -18,6 +18,7 @@ from state_processor.command_line import Answer, json_value, render_records
 from state_processor.errors import WriteError
 from state_processor.options import BackendName, ChangedSavepointOptions, FormatName, SnapshotAccess, takes_options
 from state_processor.snapshots import DEPTH, METADATA_FILE, Location, Storage, noted_errors
+from state_processor.support import attributes
 
 Row: TypeAlias = dict[str, Any]
 _COLUMNS: Final = ("job", "snapshot", "target", "removed", "left", "undecoded", "answer")
@@ -59,7 +60,7 @@ class JobErasure:
         """Return the row of the job in the text of the report."""
         report = self.report
         return {
-            **{name: getattr(self, name) for name in ("job", "snapshot", "answer", "error")},
+            **attributes(self, ("job", "snapshot", "answer", "error")),
             "target": report and report.target,
             "removed": sum(row["count"] for row in report.removed) if report else 0,
             "left": sum(row["count"] for row in (*report.remaining, *report.remaining_files)) if report else self.places,

@@ -33,6 +33,7 @@ from state_processor.snapshots import (
     some_of,
 )
 from state_processor.states import COMMITTABLE, COMMITTER_STATE, ROLE, TRANSACTION, read_sink_state, sink_state
+from state_processor.support import without_keys
 
 # Jobs: checkpoints by the directory of their job, savepoints by the digits of the job's id in their names
 
@@ -184,8 +185,8 @@ def _uids(snapshot: Snapshot) -> Iterator[Finding]:
 def _lost(snapshot: Snapshot, earlier: Snapshot | None) -> Iterator[Finding]:
     if earlier is None:
         return
-    present = {operator.operator_id for operator in snapshot.metadata.operators}
-    lost = [o.label for o in earlier.metadata.operators if o.has_state and o.operator_id not in present]
+    missing = without_keys(earlier.metadata.operators_by_id, snapshot.metadata.operators_by_id)
+    lost = [operator.label for operator in missing.values() if operator.has_state]
     if lost:
         number = earlier.metadata.checkpoint_id
         yield Finding("lost-operator", f"with state in checkpoint {number}, and gone now: {some_of(lost)}")
@@ -198,7 +199,7 @@ def _kryo(registered: RegisteredStates) -> Iterator[Finding]:
 
 
 def _has_kryo(part: TypeSerializerSnapshot) -> bool:
-    return isinstance(part, KryoSerializerSnapshot) or any(_has_kryo(child) for _, child in part.named_children)
+    return isinstance(part, KryoSerializerSnapshot) or any(map(_has_kryo, part.children))
 
 
 def _regional(snapshot: Snapshot) -> Iterator[Finding]:
@@ -231,8 +232,7 @@ def _transactions(snapshot: Snapshot, age: timedelta | None, timeout: timedelta)
 
 
 def _is_committer(operator: OperatorState) -> bool:
-    handles = (subtask.managed_operator for subtask in operator.subtasks)
-    return any(state.name == COMMITTER_STATE for handle in handles if handle is not None for state in handle.states)
+    return any(meta.name == COMMITTER_STATE for meta in operator.operator_metas)
 
 
 def _unchecked(snapshot: Snapshot, registered: RegisteredStates) -> Iterator[str]:

@@ -203,15 +203,11 @@ def _count_orphans(rows: list[Row], roots: Sequence[str], access: SnapshotAccess
         return
     for row in rows:
         row["orphans"] = counts.pop(real_path(row["directory"]), 0)
-    rows += [{"directory": place, "snapshots": 0, "orphans": number} for place, number in counts.items()]
-    rows += [
-        {
-            "directory": place,
-            "snapshots": 0,
-            "unchecked": [f"{len(paths)} files of no snapshot here, which a job may have claimed"],
-        }
-        for place, paths in claimed.items()
-    ]
+    for place, number in counts.items():
+        rows.append({"directory": place, "snapshots": 0, "orphans": number})
+    for place, paths in claimed.items():
+        unchecked = [f"{len(paths)} files of no snapshot here, which a job may have claimed"]
+        rows.append({"directory": place, "snapshots": 0, "unchecked": unchecked})
 
 
 def _presentable(row: Row) -> Row:

@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from state_processor.applications.flink_sql.fields import PlanField, PlanFields, distinct_names, is_time, plan_type
+from state_processor.applications.flink_sql.fields import PlanField, PlanFields, distinct_names, is_time, picked, plan_type
 from state_processor.errors import OptionError
+from state_processor.support import names_of
 from state_processor.types import (
     MAP_VIEW,
     ArrayType,
@@ -155,7 +156,9 @@ def accumulator(calls: Sequence[AggregateCall], *, counts_rows: bool) -> PlanFie
 
     ``counts_rows``: whether the operator needs the row count. A field is added unless ``count(*)`` is among the calls.
     """
-    fields = [field for call in calls for field in call.fields()]
+    fields: list[PlanField] = []
+    for call in calls:
+        fields += call.fields()
     if counts_rows and not any(call.counts_rows for call in calls):
         fields.append(PlanField(ROW_COUNT, BIGINT))
     views = {call.arguments: call.argument_text for call in calls if call.has_view}
@@ -166,6 +169,11 @@ def accumulator(calls: Sequence[AggregateCall], *, counts_rows: bool) -> PlanFie
 def distinct_views(calls: Sequence[AggregateCall]) -> list[tuple[str, ...]]:
     """Return the columns with views of distinct values, once for each view."""
     return list(dict.fromkeys(call.arguments for call in calls if call.has_view))
+
+
+def calls_of_view(calls: Sequence[AggregateCall], columns: tuple[str, ...]) -> list[AggregateCall]:
+    """Return the calls that share the view of distinct values of some columns."""
+    return [call for call in calls if call.has_view and call.arguments == columns]
 
 
 BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
@@ -250,7 +258,7 @@ def distinct_values(
     """
     distinct_states = []
     for arguments in distinct_views(calls):
-        view_calls = [call for call in calls if call.has_view and call.arguments == arguments]
+        view_calls = calls_of_view(calls, arguments)
         type_ = columns.get(arguments[0]) if len(arguments) == 1 else None
         if not isinstance(type_, _SINGLE):
             listed = "several columns" if type_ is None else type_
@@ -273,7 +281,9 @@ def accumulator_fields(
     ``columns``: the types of the columns of the input. ``counts_rows``: as for
     :func:`~state_processor.applications.flink_sql.bootstrap.accumulator`.
     """
-    fields = [field for call in calls for field in call_fields(call, columns)]
+    fields: list[AccumulatorField] = []
+    for call in calls:
+        fields += call_fields(call, columns)
     if counts_rows and not any(call.counts_rows for call in calls):
         fields.append(AccumulatorField("", Aggregate("count", (), BIGINT)))
     names = accumulator(calls, counts_rows=counts_rows)[: len(fields)]
@@ -377,7 +387,7 @@ class Input:
                 raise OptionError(f"its input has the column {column.name!r} of a Java class that the plan does not describe")
             columns[column.name] = column.type
         names = tuple(columns)
-        return cls(columns, dict(zip(names, (f.name for f in read_fields), strict=True)), tuple(names[int(i)] for i in key or ()))
+        return cls(columns, dict(zip(names, names_of(read_fields), strict=True)), picked(names, key))
 
     def times(self, kind: str) -> list[str]:
         """Return the columns with time attributes of a kind: ``ROWTIME`` or ``PROCTIME``."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from logging import getLogger
 from typing import Final
 
@@ -22,6 +23,7 @@ from state_processor.errors import OptionError
 from state_processor.options import spelled
 from state_processor.snapshots import OperatorState, QueryDescriptions, Snapshot, kind_of_operator, some_of
 from state_processor.states import StateDescription, of_one_subtask, surveys
+from state_processor.support import only_keys, without_keys
 
 _LOG: Final = getLogger("state_processor")
 _UPPER: Final = re.compile(r"(?<!^)([A-Z])")
@@ -104,7 +106,7 @@ def with_query(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
     job that runs the plan.
     """
     operators, recorded = snapshot.metadata.operators, snapshot.recorded_ids
-    if operators and not any(o.operator_id in plan.operators for o in operators):
+    if operators and plan.operators.keys().isdisjoint(snapshot.metadata.operators_by_id):
         matches = match_query(snapshot, plan)
         _report(matches)
         renamed = tuple(_renamed(o, matches.plan_operators.get(o.operator_id)) for o in operators)
@@ -177,7 +179,7 @@ class _SubmittedJob:
         """Return the operators of the plan by ids, if one shape of the graph explains all operators except operators of sinks."""
         best: list[Mapping[str, PlanOperator]] = []
         most = 0
-        ids = {o.operator_id for o in self.operators}
+        ids = self.states.keys()
         for translated in translations(self.plan):
             confirmed = len(ids & translated.keys())
             if confirmed < max(most, 1) or not self._explains(translated):
@@ -187,21 +189,20 @@ class _SubmittedJob:
                 break
         if not best:
             return None
-        agreed = {uid_hash: operator for uid_hash, operator in best[0].items() if uid_hash in ids}
+        agreed = only_keys(best[0], ids)
         for operator_map in best[1:]:
             agreed = {uid_hash: operator for uid_hash, operator in agreed.items() if operator_map.get(uid_hash) == operator}
         return agreed or None
 
     def _explains(self, translated: Mapping[str, PlanOperator]) -> bool:
         """Return whether a graph has the operators of the snapshot with their states; sinks of unknown connectors may differ."""
-        ids = {o.operator_id for o in self.operators}
         for uid_hash, translated_operator in translated.items():
-            if uid_hash not in ids and translated_operator.transformation not in _OF_SINKS:
+            if uid_hash not in self.states and translated_operator.transformation not in _OF_SINKS:
                 return False
         for operator in self.operators:
             states = self.states[operator.operator_id]
             match = translated.get(operator.operator_id)
-            if match is None and any(state.is_keyed for name in states for state in states[name]):
+            if match is None and _has_keyed(states):
                 return False
             if match is not None and not fits(match, states):
                 return False
@@ -235,7 +236,7 @@ class _SubmittedJob:
             ]
             if kind is None and any(map(_DISTINCT.match, states)):
                 unsure.add(operator.operator_id)
-        decided = {key: operator for key, operator in _eliminated(candidates).items() if key not in unsure}
+        decided = without_keys(_eliminated(candidates), unsure)
         for operator in self.operators:
             decided_operator = decided.get(operator.operator_id)
             candidates_left = candidates.get(operator.operator_id, [])
@@ -288,7 +289,7 @@ class _SubmittedJob:
         """Yield the operators whose states have time-to-live in the job only, or in the plan only."""
         for match in matches:
             planned = match.plan_operator.node.has_ttl if match.plan_operator is not None else {}
-            states = [state for variants in self.states[match.operator.operator_id].values() for state in variants]
+            states = list(chain.from_iterable(self.states[match.operator.operator_id].values()))
             keyed = [state.has_ttl for state in states if state.is_keyed and not state.is_timer]
             if match.plan_operator is not None and planned and keyed and any(keyed) != any(planned.values()):
                 has, lacks = ("job", "plan") if any(keyed) else ("plan", "job")
@@ -337,10 +338,13 @@ def _may_have_state(planned: PlanOperator) -> bool:
     return has_state(planned.transformation) or planned.transformation in ("source", "sink", COMMITTER, "streaming-writer")
 
 
+def _has_keyed(states: Mapping[str, Sequence[StateDescription]]) -> bool:
+    return any(state.is_keyed for state in chain.from_iterable(states.values()))
+
+
 def _has_states(planned: PlanOperator, states: Mapping[str, Sequence[StateDescription]]) -> bool:
     """Return whether states outside of keys alone may be states of an operator: most operators have keyed states."""
-    keyed = any(state.is_keyed for variants in states.values() for state in variants)
-    return keyed or planned.transformation in ("source", "sink", COMMITTER, "streaming-writer", "async-calc")
+    return _has_keyed(states) or planned.transformation in ("source", "sink", COMMITTER, "streaming-writer", "async-calc")
 
 
 def _eliminated(candidates: Mapping[str, Sequence[PlanOperator]]) -> dict[str, PlanOperator]:

@@ -13,9 +13,10 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from state_processor.errors import OptionError
+from state_processor.support import names_of, without_keys
 from state_processor.types import (
     ArrayType,
     LogicalType,
@@ -75,14 +76,17 @@ def distinct_names(fields: Iterable[PlanField]) -> PlanFields:
     return tuple(by_name.values())
 
 
-def picked(fields: PlanFields, indices: Any) -> PlanFields:
-    """Return some fields by their positions."""
-    return tuple(fields[int(i)] for i in indices or ())
+C = TypeVar("C")
 
 
-def names_of(fields: Iterable[PlanField]) -> str:
+def picked(columns: Sequence[C], positions: Iterable[Any] | None) -> tuple[C, ...]:
+    """Return some columns, fields or names by their positions."""
+    return tuple(columns[int(position)] for position in positions or ())
+
+
+def names_text(fields: Iterable[PlanField]) -> str:
     """Return the names of fields as text."""
-    return ", ".join(f.name for f in fields)
+    return ", ".join(names_of(fields))
 
 
 def is_time(type_: LogicalType | None, *kinds: str) -> bool:
@@ -172,7 +176,7 @@ class Relation:
 
     def picked(self, indices: Iterable[Any] | None) -> list[Identity]:
         """Return some columns."""
-        return [self.columns[int(i)] for i in indices or ()]
+        return list(picked(self.columns, indices))
 
 
 Relations = tuple[Relation, ...]
@@ -214,7 +218,7 @@ _OWN: Final = frozenset({"id", "description", "inputProperties", "outputType", "
 
 def normal_node(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the function of a node, without its columns, its number, and its name."""
-    form: dict[str, Any] = normal_form({name: part for name, part in content.items() if name not in _OWN})
+    form: dict[str, Any] = normal_form(without_keys(content, _OWN))
     return form
 
 

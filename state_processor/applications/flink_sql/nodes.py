@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from state_processor import OperatorIdentifier
@@ -28,8 +29,8 @@ from state_processor.errors import OptionError, StateMigrationError
 from state_processor.serializers import RowDataSerializer, TupleSerializer, TypeSerializer
 from state_processor.snapshots import HashedNode
 from state_processor.states import StateDescription
-from state_processor.support import cached_property
-from state_processor.types import FieldName, RowNames, rows_in, walk
+from state_processor.support import cached_property, names_of
+from state_processor.types import FieldName, RowNames, parts_of, rows_in
 
 if TYPE_CHECKING:
     from state_processor.applications.flink_sql.bootstrap import History
@@ -129,7 +130,7 @@ class JobGraph:
 
     def add(self, transformation: str, inputs: Sequence[Outlets], *, chained: bool = True) -> Outlets:
         """Add an operator of a node."""
-        edges = [edge for outlets in inputs for edge in outlets]
+        edges = list(chain.from_iterable(inputs))
         is_chained = len(edges) == 1 and edges[0][1] and chained and self.way.chaining
         self.nodes.append(HashedNode(tuple(place for place, _ in edges), tuple(is_chained for _ in edges)))
         self.operators.append(transformation)
@@ -276,7 +277,7 @@ class PlanNode:
 
         All names are distinct, also from the names of other fields in the plan: given rows may use either.
         """
-        names = [f.name for f in distinct_names(self.output)]
+        names = names_of(distinct_names(self.output))
         used_names = set(names)
         fields = []
         for position, (field_, own_name, column) in enumerate(zip(self.output, names, self.columns, strict=True)):
@@ -479,4 +480,4 @@ def by_name(texts: Mapping[str, str], *rows: Mapping[str, str]) -> Callable[[Pla
 
 def has_rows(part: TypeSerializer) -> bool:
     """Return whether a part of a state contains rows."""
-    return any(isinstance(serializer, RowDataSerializer) for serializer in walk(part))
+    return bool(parts_of(RowDataSerializer, part))

@@ -29,7 +29,7 @@ from state_processor.errors import NotFoundError, OptionError, StateMigrationErr
 from state_processor.options import spelled
 from state_processor.serializers import DecodeOptions, RowDataSerializer, TupleSerializer, TypeSerializer
 from state_processor.states import LAST_ACCESS, NAMESPACES, KeyedDescription
-from state_processor.support import cached_property, pc
+from state_processor.support import cached_property, pc, without_keys
 from state_processor.types import (
     ROW_KIND_FIELD,
     AtomicType,
@@ -370,7 +370,7 @@ class MigratingOperator:
                 return
         name = change.becomes or old.name
         self._check_unchanged(*dict.fromkeys((old.name, name)))
-        parts = {part: serializer for part, serializer in old.serializers.items() if part != "key"}
+        parts = without_keys(old.serializers, ("key",))
         for part in parts.keys() & change.rows.keys():
             parts[part] = _with_row(parts[part], change.rows[part])
         if change.ttl is not None:

@@ -15,7 +15,7 @@ from state_processor.applications.flink_sql.bootstrap import TOO_MANY_DIGITS, WI
 from state_processor.errors import InvalidRowError
 from state_processor.serializers import DecodeOptions
 from state_processor.states import LAST_ACCESS
-from state_processor.support import pc
+from state_processor.support import pc, without_keys
 from state_processor.types import LogicalType
 from state_processor.write import Rows, check_columns, check_exact, key_numbers, spark_name
 
@@ -76,7 +76,7 @@ class QueryRows:
         """
         names = tuple(dict.fromkeys(columns))
         distinct = {name: value for name, value in values.items() if isinstance(value, Aggregate) and value.distinct}
-        plain = {name: value for name, value in values.items() if name not in distinct}
+        plain = without_keys(values, distinct)
         rows, of_parts = self.rows, dict(plain)
         if distinct:
             once = {OWN.format(f"distinct_{i}"): value for i, value in enumerate(distinct.values())}
@@ -363,7 +363,7 @@ def given_columns(rows: Rows, inputs: Input, time: str | None = None) -> dict[st
     if time is not None and not _orders_rows(rows.schema.field(given_as[time]).type):
         time_type = spark_name(rows.schema.field(given_as[time]).type)
         raise InvalidRowError(f"column {given_as[time]!r} is {time_type}, which says no order of rows; give a number or a time")
-    stored = {column: type_ for column, type_ in inputs.columns.items() if column not in inputs.processing_time}
+    stored = without_keys(inputs.columns, inputs.processing_time)
     schema = check_columns(rows, [given_as[column] for column in stored], tuple(given_as.values()))
     for column, type_ in stored.items():
         _check_type(schema.field(given_as[column]), type_)

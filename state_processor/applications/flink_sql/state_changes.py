@@ -11,7 +11,7 @@ from state_processor.applications.flink_sql.bootstrap import AggregateCall, call
 from state_processor.applications.flink_sql.fields import Identity, PlanField, Relation, distinct_names, is_time
 from state_processor.errors import OptionError, StateMigrationError
 from state_processor.serializers import TypeSerializer
-from state_processor.support import cached_property
+from state_processor.support import cached_property, without_none
 from state_processor.types import MAP_VIEW, BytesType, DecimalType, LogicalType, TextType
 
 _GAINED: Final = "gets time-to-live; the time of last access is the time of writing"
@@ -320,7 +320,7 @@ def _accumulator(old: Calls, new: Calls, carried: Sequence[int | None], is_inert
     fields += [NewField(first_view + n) if n < len(old.views) else _NEW_VIEW for n in range(len(new.views))]
     gone = [str(call) for i, call in enumerate(old.calls) if i not in carried]
     refuse_other_meaning("call", added, gone)
-    calls_carried = [at for at in carried if at is not None]
+    calls_carried = without_none(carried)
     if calls_carried != sorted(calls_carried):
         notes.append("the order of calls changes")
     return RowChange(first_view + len(old.views), tuple(fields), (*notes, *(f"{call} is dropped" for call in gone)))

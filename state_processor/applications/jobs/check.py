@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from os import PathLike, fspath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Unpack
@@ -27,7 +28,7 @@ from state_processor.applications.jobs.matching import (
 from state_processor.applications.jobs.opening import described, signature_of, signature_of_snapshot
 from state_processor.applications.jobs.repairs import Mismatch, Repairs
 from state_processor.applications.jobs.rules import HASHMAP, RestoringJob, class_names, combined_states, state_verdict, worst_of
-from state_processor.applications.jobs.signature import NAMESPACE, JobSignature, OperatorSignature, StateSignature
+from state_processor.applications.jobs.signature import NAMESPACE, JobSignature, OperatorSignature, StateSignature, states_in
 from state_processor.applications.jobs.verdicts import SNAPSHOT, Cause, JobReport, OperatorVerdict, Outcome, StateVerdict
 from state_processor.command_line import flag_words
 from state_processor.errors import OptionError
@@ -251,18 +252,22 @@ class _Check:
     ) -> None:
         self._old, self._new, self._target, self._contents = old, new, repairs.target, contents
         self._repairs, self._queries = repairs, queries
-        self._by_hash = {uid_hash: operator for operator in new.operators for uid_hash in operator.hashes}
+        self._by_hash = new.by_hash
         self._old_hashes = {o.uid_hash for o in old.operators}
-        states = (state for operator in new.operators for state in (operator.states or {}).values())
-        self._classes = {name for state in states for name in class_names(state)}
+        self._added = [o for o in new.operators if self._old_hashes.isdisjoint(o.hashes)]
+        self._classes: set[str] = set()
+        for _, state in states_in(new.operators):
+            self._classes.update(class_names(state))
         self._notes: dict[str, None] = {}
         self._functions: list[str] = []
         self._mapping: Mapping[str, str] | None = None
 
     def report(self) -> JobReport:
-        verdicts = [verdict for operator in self._old.operators for verdict in self._operator(operator)]
-        fresh = [o for o in self._new.operators if not self._old_hashes.intersection(o.hashes) and o.uid_hash is not None]
-        verdicts += [OperatorVerdict(o.label, o.uid_hash, Outcome.NEW, "the snapshot does not have this operator") for o in fresh]
+        verdicts = list(chain.from_iterable(map(self._operator, self._old.operators)))
+        for operator in self._added:
+            if operator.uid_hash is not None:
+                reason = "the snapshot does not have this operator"
+                verdicts.append(OperatorVerdict(operator.label, operator.uid_hash, Outcome.NEW, reason))
         if self._functions:
             self._notes[
                 "Not checked: the code of functions, which no snapshot has. States that restore, and that another function would "
@@ -302,9 +307,10 @@ class _Check:
         outcomes = [verdict.outcome for verdict in (*whole, *states) if verdict.outcome is not Outcome.NEW]
         worst = max(outcomes, key=lambda outcome_: outcome_.severity, default=Outcome.RESTORES)
         outcome = Outcome.RESTORES if worst is Outcome.UNUSED else worst
-        reasons = "; ".join(verdict.reason for verdict in whole if verdict.outcome is outcome)
-        cause = next((verdict.cause for verdict in whole if verdict.outcome is outcome), None)
-        repair = tuple(dict.fromkeys(command for verdict in whole for command in verdict.repair))
+        decisive = [verdict for verdict in whole if verdict.outcome is outcome]
+        reasons = "; ".join(verdict.reason for verdict in decisive)
+        cause = decisive[0].cause if decisive else None
+        repair = tuple(dict.fromkeys(chain.from_iterable(verdict.repair for verdict in whole)))
         yield OperatorVerdict(new.uid or old.label, old.uid_hash, outcome, reasons, repair, states, cause, whole)
 
     def _without_operator(self, old: OperatorSignature, query: QueryOperator | None) -> Iterator[OperatorVerdict]:
@@ -340,8 +346,7 @@ class _Check:
         These are operators that the snapshot lacks. If none can take the states of an operator whose id is gone, another operator
         may have got the id of an operator that was removed.
         """
-        free = [new for new in self._new.operators if not self._old_hashes.intersection(new.hashes)]
-        takers = [new for new in free if takes_all(old, new)] or [new for new in free if has_names_of(old, new)]
+        takers = [new for new in self._added if takes_all(old, new)] or [new for new in self._added if has_names_of(old, new)]
         if takers or old.uid_hash in self._by_hash:
             return takers
         return [new for new in self._new.operators if new.uid is None and takes_all(old, new)]
@@ -389,21 +394,22 @@ class _Check:
         if is_replaced and not has_doubts and (new.keyed or not old.keyed):
             text = f"it registers none of the states {', '.join(sorted(before))}: Flink starts, and nothing reads them"
             yield StateVerdict("", Outcome.UNKNOWN, text, cause=Cause.STATE_UNUSED)
-        added = [after[name] for name in sorted(after.keys() - before.keys())]
-        for state in (before[name] for name in sorted(before.keys() - after.keys())):
-            like = [new_state.name for new_state in added if _is_like(state, new_state)]
+        added = sorted(after.keys() - before.keys())
+        for name in sorted(before.keys() - after.keys()):
+            like = [repr(added_name) for added_name in added if _is_like(before[name], after[added_name])]
             if like:
-                names = " or ".join(map(repr, like))
-                text = f"{state.name!r} is not used, and {names} is new, of the same type: a renamed state is empty"
+                text = f"{name!r} is not used, and {' or '.join(like)} is new, of the same type: a renamed state is empty"
                 yield StateVerdict("", Outcome.UNKNOWN, text, cause=Cause.STATE_RENAMED)
 
     def _new_places(self, state: StateSignature) -> list[str]:
         """Return the operators of the new job that register a state for the first time."""
-        had = {uid_hash for old in self._old.operators if state.name in living_states(old) for uid_hash in old.hashes}
-        takers = (new for new in self._new.operators if had.isdisjoint(new.hashes))
-        return [
-            new.label for new in takers if state.name in living_states(new) and _is_like(state, living_states(new)[state.name])
-        ]
+        places: list[str] = []
+        had = {uid_hash for uid_hash, old in self._old.by_hash.items() if state.name in living_states(old)}
+        for operator in self._new.operators:
+            registered = living_states(operator).get(state.name)
+            if registered is not None and had.isdisjoint(operator.hashes) and _is_like(state, registered):
+                places.append(operator.label)
+        return places
 
     def _sizes(self, old: OperatorSignature, new: OperatorSignature) -> Iterator[StateVerdict]:
         """Yield verdicts on the parallelism (Flink: ``StateAssignmentOperation.checkParallelismPreconditions``)."""

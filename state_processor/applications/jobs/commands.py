@@ -50,6 +50,7 @@ from state_processor.errors import MissingFileError, NotFoundError, OptionError
 from state_processor.options import Kind
 from state_processor.snapshots import METADATA_FILE
 from state_processor.states import parse_json
+from state_processor.support import map_values
 from state_processor.write import SavepointBuild
 
 _VERSION: Final = "2.1.0"
@@ -285,11 +286,11 @@ def _convert_state(plan: SavepointBuild, options: argparse.Namespace) -> None:
     assert plan.snapshot is not None  # it is a copy
     identifier = plan.existing(OperatorIdentifier.of(options.uid)).identifier
     job = signature_of(options.job, replace(plan.access, plan=None, uids=None))
-    new = next((o for o in job.operators if identifier.uid_hash in o.hashes), None)
+    new = job.by_hash.get(identifier.uid_hash)
     if new is None:
         raise NotFoundError(f"--job {options.job}: the job has no operator {identifier}")
-    old = next(o for o in signature_of_snapshot(plan.snapshot).operators if o.uid_hash == identifier.uid_hash)
-    defaults = {path: _json(text) for path, text in pairs("--default", "PATH=VALUE", options.default).items()}
+    old = signature_of_snapshot(plan.snapshot).by_hash[identifier.uid_hash]
+    defaults = map_values(_json, pairs("--default", "PATH=VALUE", options.default))
     edits = Edits(pairs("--rename", "PATH=NAME", options.rename), defaults, frozenset(options.drop_field))
     if options.state is None:
         if options.name is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import repeat
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -20,7 +21,7 @@ from state_processor.serializers import CharSerializer, NumberSerializer, PojoSe
 from state_processor.snapshots import OperatorState, Snapshot, StructureCheck, check_files, is_moved, oldest_flink_version
 from state_processor.states import BROADCAST, LIST, MAP, StoredOperator, open_state, read_all, stored_name
 from state_processor.support import pc
-from state_processor.types import CLASS_FIELD, Codec, PojoCodec, walk
+from state_processor.types import CLASS_FIELD, Codec, PojoCodec, parts_of
 
 if TYPE_CHECKING:
     from state_processor.applications.jobs.converting import Conversion
@@ -152,7 +153,7 @@ class SnapshotValues:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._operators = {operator.operator_id: operator for operator in snapshot.metadata.operators}
+        self._operators = snapshot.metadata.operators_by_id
 
     def _stored(self, operator: OperatorSignature) -> StoredOperator:
         return StoredOperator(self._snapshot, self._operators[operator.uid_hash or ""])
@@ -234,7 +235,7 @@ def _pojos(state: StateSignature) -> Iterator[tuple[str, PojoSerializer]]:
     for part in (KEY, MAP_KEY, VALUE):
         serializer = state.serializer(part)
         if serializer is not None:
-            yield from ((part, inner) for inner in walk(serializer) if isinstance(inner, PojoSerializer))
+            yield from zip(repeat(part), parts_of(PojoSerializer, serializer))
 
 
 def _findings(state: StateSignature, new: StateSignature, pojos: PojoContents, target: RestoringJob) -> Iterator[StateVerdict]:
@@ -277,7 +278,7 @@ class PojoContents:
             for chunk in column.chunks:
                 self.scan(type_, chunk)
             return
-        if not any(isinstance(part, PojoCodec) for part in walk(type_)):
+        if not parts_of(PojoCodec, type_):
             return
         column = column.drop_null()
         if isinstance(type_, PojoCodec) and _is_pojo_column(type_, column.type):

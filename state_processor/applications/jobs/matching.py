@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from itertools import islice, permutations
+from itertools import chain, islice, permutations, product
 from os import PathLike
 from typing import Any, Final, Unpack
 
@@ -28,6 +28,7 @@ from state_processor.errors import OptionError
 from state_processor.options import SnapshotAccess, SnapshotOptions, takes_options
 from state_processor.snapshots import HashedNode, graph_hashes
 from state_processor.states import UNKNOWN_WRITER, states_of_connectors
+from state_processor.support import without_keys
 from state_processor.types import MAPPING_VERSION
 
 _DEFAULT_NAME: Final = re.compile(
@@ -98,7 +99,7 @@ def takes_all(old: OperatorSignature, new: OperatorSignature) -> bool:
 def _evident_states(operator: OperatorSignature) -> Mapping[str, StateSignature]:
     """Return the states whose names and types identify an operator: those that no connector registers."""
     of_connectors = states_of_connectors() if operator.writers else frozenset()
-    return {name: state for name, state in living_states(operator).items() if name not in of_connectors}
+    return without_keys(living_states(operator), of_connectors)
 
 
 def has_names_of(old: OperatorSignature, new: OperatorSignature) -> bool:
@@ -413,7 +414,7 @@ def matched_query(old: str | PathLike[str], new: str | PathLike[str], access: Sn
     if not isinstance(plan, CompiledPlan) or described(old, storage) is not None:
         return None
     snapshot = access.open(old, storage)
-    if any(o.operator_id in plan.operators for o in snapshot.metadata.operators):
+    if not plan.operators.keys().isdisjoint(snapshot.metadata.operators_by_id):
         return None
     matches = match_query(snapshot, plan)
     sure = Confidence.CERTAIN if matches.by_id else Confidence.HIGH
@@ -451,28 +452,41 @@ def named_by(job: JobSignature, graph: JobGraph) -> JobSignature:
 
 def match_signatures(old: JobSignature, new: JobSignature) -> OperatorMatches:
     """Match the operators of two jobs; see :func:`match_operators`."""
-    by_hash = {uid_hash: operator for operator in new.operators for uid_hash in operator.hashes}
-    same = {o.uid_hash: by_hash[o.uid_hash] for o in old.operators if o.uid_hash is not None and o.uid_hash in by_hash}
-    pairs_by_id = [(o, same[o.uid_hash]) for o in old.operators if o.uid_hash in same]
-    doubts = {o.uid_hash: (*id_doubts(o, n, old.operators, new.operators), *_unread(o, n)) for o, n in pairs_by_id}
-    equal = {o.uid_hash: n for o, n in pairs_by_id if _is_same(o, doubts[o.uid_hash])}
-    left_old = [o for o in old.operators if o.uid_hash not in equal and o.has_state]
-    matched_ids = {id(operator) for operator in equal.values()}
+    matches: list[OperatorMatch] = []
+    by_hash = new.by_hash
+    doubts: dict[str, tuple[str, ...]] = {}
+    left_old: list[OperatorSignature] = []
+    matched_ids: set[int] = set()
+    for operator in old.operators:
+        uid_hash = operator.uid_hash or ""
+        if uid_hash in by_hash:
+            same = by_hash[uid_hash]
+            doubts[uid_hash] = (*id_doubts(operator, same, old.operators, new.operators), *_unread(operator, same))
+            if _is_same(operator, doubts[uid_hash]):
+                matches.append(_match(operator, same, Confidence.CERTAIN, ("the ids are equal",)))
+                matched_ids.add(id(same))
+                continue
+        if operator.has_state:
+            left_old.append(operator)
     left_new = [o for o in new.operators if id(o) not in matched_ids]
-    pairs = {(i, j): evidence(o, n) for i, o in enumerate(left_old) for j, n in enumerate(left_new)}
-    decided = _unique_pairs({place: facts for place, facts in pairs.items() if facts}, len(left_old))
-    equal_pairs = ((o, equal[o.uid_hash]) for o in old.operators if o.uid_hash in equal)
-    matches = [_match(*pair, Confidence.CERTAIN, ("the ids are equal",)) for pair in equal_pairs]
+    pairs: dict[tuple[int, int], tuple[str, ...]] = {}
+    for (i, operator), (j, candidate) in product(enumerate(left_old), enumerate(left_new)):
+        facts = evidence(operator, candidate)
+        if facts:
+            pairs[i, j] = facts
+    decided = _unique_pairs(pairs)
     for i, operator in enumerate(left_old):
         if i in decided:
             j, facts = decided[i]
             matches.append(_match(operator, left_new[j], Confidence.HIGH, facts))
             continue
-        candidates = [left_new[j].label for j in range(len(left_new)) if pairs[i, j]]
-        facts = tuple(dict.fromkeys(fact for j in range(len(left_new)) for fact in pairs[i, j]))
-        if operator.uid_hash in same:
-            facts = ("the ids are equal", *doubts[operator.uid_hash], *facts)
-            candidates = list(dict.fromkeys((same[operator.uid_hash].label, *candidates)))
+        fitting = [j for j in range(len(left_new)) if (i, j) in pairs]
+        candidates = [left_new[j].label for j in fitting]
+        facts = tuple(dict.fromkeys(chain.from_iterable(pairs[i, j] for j in fitting)))
+        uid_hash = operator.uid_hash or ""
+        if uid_hash in doubts:
+            facts = ("the ids are equal", *doubts[uid_hash], *facts)
+            candidates = list(dict.fromkeys((by_hash[uid_hash].label, *candidates)))
         confidence = Confidence.AMBIGUOUS if candidates else Confidence.NONE
         matches.append(OperatorMatch(_identifier(operator), operator.name, None, confidence, facts, tuple(candidates)))
     return OperatorMatches(tuple(matches))
@@ -491,9 +505,12 @@ def connected(mapping: Mapping[str, str], uid_hash: str) -> dict[str, str]:
     ``mapping``: new identifiers by old ones. ``uid_hash``: the id that one of the operators has, or gets.
     """
     hashes = {old: {OperatorIdentifier.of(old).uid_hash, OperatorIdentifier.of(new).uid_hash} for old, new in mapping.items()}
-    group = {uid_hash}
-    while new_hashes := {id_ for pair in hashes.values() if pair & group for id_ in pair} - group:
-        group |= new_hashes
+    group, members = {uid_hash}, 0
+    while len(group) > members:
+        members = len(group)
+        for pair in hashes.values():
+            if pair & group:
+                group |= pair
     return {old: mapping[old] for old, pair in hashes.items() if pair <= group}
 
 
@@ -514,7 +531,7 @@ def _identifier(operator: OperatorSignature) -> str:
     return operator.uid or operator.uid_hash or operator.label
 
 
-def _unique_pairs(pairs: Mapping[tuple[int, int], tuple[str, ...]], number: int) -> dict[int, tuple[int, tuple[str, ...]]]:
+def _unique_pairs(pairs: Mapping[tuple[int, int], tuple[str, ...]]) -> dict[int, tuple[int, tuple[str, ...]]]:
     """Return the pairs whose evidence fits no other operator, on either side.
 
     A fact of an earlier kind outweighs later kinds: if states and name point to different operators, the match is left open.
@@ -531,15 +548,15 @@ def _unique_pairs(pairs: Mapping[tuple[int, int], tuple[str, ...]], number: int)
             decided_new = {j for j, _ in decided.values()}
             if i not in decided and len(partners) == 1 and by_new[partners[0]] == [i] and partners[0] not in decided_new:
                 decided[i] = partners[0], pairs[i, partners[0]]
-    return {i: partner for i, partner in decided.items() if not _contradicted(i, partner[0], pairs, range(number))}
+    return {i: partner for i, partner in decided.items() if not _contradicted(i, partner[0], pairs)}
 
 
-def _contradicted(i: int, j: int, pairs: Mapping[tuple[int, int], tuple[str, ...]], olds: Iterable[int]) -> bool:
+def _contradicted(i: int, j: int, pairs: Mapping[tuple[int, int], tuple[str, ...]]) -> bool:
     """Return whether an operator has the name of one operator, and only another one has its states."""
-    facts_of_pair = pairs[i, j]
-    if any(map(is_states, facts_of_pair)):
+    if any(map(is_states, pairs[i, j])):
         return False
-    rivals = [
-        old_index for (old, old_index), facts in pairs.items() if old == i and old_index != j and any(map(is_states, facts))
-    ]
-    return bool(rivals) or any(any(map(is_states, pairs.get((old, j), ()))) for old in olds if old != i)
+    for (old, new), facts in pairs.items():
+        is_rival = (old == i) != (new == j)
+        if is_rival and any(map(is_states, facts)):
+            return True
+    return False

@@ -9,14 +9,22 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from itertools import product
+from itertools import chain, product
 from typing import Final
 
 from state_processor import OperatorIdentifier
 from state_processor.applications.jobs.contents import NO_CONTENTS, Contents
 from state_processor.applications.jobs.matching import takes_all
 from state_processor.applications.jobs.rules import RestoringJob, lost_values
-from state_processor.applications.jobs.signature import KEY, NAMESPACE, ROLES, VALUE, OperatorSignature, StateSignature
+from state_processor.applications.jobs.signature import (
+    KEY,
+    NAMESPACE,
+    VALUE,
+    OperatorSignature,
+    StateSignature,
+    has_kryo_collections,
+    is_of_query,
+)
 from state_processor.applications.jobs.value_conversion import NO_EDITS, Edits, FieldChanges, Trial, field_changes
 from state_processor.applications.jobs.verdicts import TARGET, Cause, Outcome, StateVerdict
 from state_processor.errors import OptionError
@@ -32,12 +40,9 @@ from state_processor.serializers import (
 from state_processor.states import default_max_parallelism
 from state_processor.types import (
     BOXES,
-    BinaryDataSerializer,
     EnumSerializer,
     JavaType,
     RowSerializer,
-    is_collection,
-    is_map,
     java_type_of,
     walk,
 )
@@ -50,13 +55,15 @@ _BOXES: Final = {False: dict[str, str](), True: BOXES}
 
 def undescribed(*states: StateSignature) -> list[str]:
     """Return the classes of states that Kryo writes, and that are neither built in nor described."""
-    kryo = (part for state in states for part in _parts(state) if isinstance(part, KryoSerializer))
-    return list(dict.fromkeys(part.type_class for part in kryo if not part.self_delimiting))
+    classes: dict[str, None] = {}
+    for state in states:
+        classes |= dict.fromkeys(kryo.type_class for kryo in state.parts(KryoSerializer) if not kryo.self_delimiting)
+    return list(classes)
 
 
 def has_structures(state: StateSignature) -> bool:
     """Return whether a state may have values with fields."""
-    return any(isinstance(part, _STRUCTURES) for part in _parts(state))
+    return bool(state.parts(_STRUCTURES))
 
 
 def possible_descriptions(old: StateSignature, new: StateSignature) -> Iterator[Descriptions]:
@@ -64,7 +71,7 @@ def possible_descriptions(old: StateSignature, new: StateSignature) -> Iterator[
 
     Nothing is yielded if a class is not a POJO in the other state, or a field has a type without a name in Java.
     """
-    pojos = {part.class_name: part for state in (old, new) for part in _parts(state) if isinstance(part, PojoSerializer)}
+    pojos = {pojo.class_name: pojo for pojo in (*old.parts(PojoSerializer), *new.parts(PojoSerializer))}
     names = undescribed(old, new)
     if not names or not pojos.keys() >= set(names):
         return
@@ -78,7 +85,7 @@ def possible_descriptions(old: StateSignature, new: StateSignature) -> Iterator[
 def _kryo_descriptions(pojos: Sequence[PojoSerializer], boxes: Mapping[str, str]) -> Descriptions:
     descriptions: dict[str, Mapping[str, str] | Sequence[str]] = {}
     with registrations():
-        for part in reversed([part for pojo in pojos for part in walk(pojo)]):  # inner classes first
+        for part in reversed(list(chain.from_iterable(map(walk, pojos)))):  # inner classes first
             if isinstance(part, EnumSerializer):
                 descriptions[part.enum_class] = list(part.names)
             elif isinstance(part, PojoSerializer):
@@ -92,12 +99,6 @@ def _kryo_descriptions(pojos: Sequence[PojoSerializer], boxes: Mapping[str, str]
 def _java_name(serializer: TypeSerializer, boxes: Mapping[str, str]) -> str:
     type_ = java_type_of(serializer)
     return str(JavaType(boxes.get(type_.name, type_.name), type_.arguments))
-
-
-def _parts(state: StateSignature) -> Iterator[TypeSerializer]:
-    for serializer in map(state.serializer, ROLES):
-        if serializer is not None:
-            yield from walk(serializer)
 
 
 _FORST: Final = "forst"
@@ -229,16 +230,9 @@ def _older(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
 def _migrated(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
     version, state = repairs.target.flink or "2.x", mismatch.state
     if mismatch.verdict.cause is not Cause.TYPE or (
-        repairs.target.changes_kryo and state is not None and _has_collections(state)
+        repairs.target.changes_kryo and state is not None and has_kryo_collections(state)
     ):
         yield Repair(repairs.command("migrate", "--flink", version), "keeps all values, or names the states that can't be kept")
-
-
-def _has_collections(state: StateSignature) -> bool:
-    """Return whether Kryo wrote collections of a state. Flink 2.x has serializers for them."""
-    parts = (part for role in ROLES if (part := state.serializer(role)) is not None)
-    names = [inner.type_class for part in parts for inner in walk(part) if isinstance(inner, KryoSerializer)]
-    return any(is_collection(name) or is_map(name) for name in names)
 
 
 # Operators
@@ -253,7 +247,7 @@ def _renamed(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
         if identifier is None:
             continue
         takes = takes_all(mismatch.old, taker)
-        if not takes and any(map(_is_of_query, (mismatch.old.states or {}).values())):
+        if not takes and any(map(is_of_query, (mismatch.old.states or {}).values())):
             continue  # the columns changed: no new id makes Flink restore them
         is_sure = takes and len(mismatch.takers) == 1 and mismatch.living.isdisjoint(taker.hashes)
         note = "" if is_sure else f"if the operator is {identifier} now"
@@ -359,7 +353,7 @@ def _differs_in_ttl_alone(state: StateSignature, new: StateSignature) -> bool:
 
 def _converted(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
     state, new = mismatch.state, mismatch.new_state
-    if state is None or new is None or mismatch.verdict.part in (KEY, NAMESPACE) or _is_of_query(state):
+    if state is None or new is None or mismatch.verdict.part in (KEY, NAMESPACE) or is_of_query(state):
         return
     if mismatch.verdict.cause is Cause.TIME_TO_LIVE and _differs_in_ttl_alone(state, new):
         return
@@ -375,9 +369,13 @@ def _conversion(repairs: Repairs, place: Sequence[str], edits: Edits, note: str,
     if trial.problem:
         problem = "a value does not fit the new type" if trial.is_value else trial.problem.splitlines()[0]
         return Repair("", f"convert-state can't keep it: {problem}")
-    flags = [word for path, name in edits.renames.items() for word in ("--rename", f"{path}={name}")]
-    flags += [word for path, value in edits.defaults.items() for word in ("--default", f"{path}={json.dumps(value)}")]
-    flags += [word for path in sorted(edits.dropped) for word in ("--drop-field", path)]
+    flags: list[str] = []
+    for path, name in edits.renames.items():
+        flags += ("--rename", f"{path}={name}")
+    for path, value in edits.defaults.items():
+        flags += ("--default", f"{path}={json.dumps(value)}")
+    for path in sorted(edits.dropped):
+        flags += ("--drop-field", path)
     command = repairs.command("convert-state", *place, *flags)
     return Repair(command, f"{note}{trial.note}", Loss.PART if edits.dropped else Loss.NOTHING)
 
@@ -442,14 +440,9 @@ def _with_keys(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
 
 def _continued_query(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
     states = [mismatch.state] if mismatch.state is not None else list((mismatch.old.states or {}).values())
-    if any(map(_is_of_query, states)):
+    if any(map(is_of_query, states)):
         command = repairs.command("migrate-query", "OLD_PLAN", "NEW_PLAN")
         yield Repair(command, "keeps what both queries have; the plans are files of COMPILE PLAN or of compile-plan")
-
-
-def _is_of_query(state: StateSignature) -> bool:
-    parts = map(state.serializer, ROLES)
-    return any(isinstance(inner, BinaryDataSerializer) for part in parts if part is not None for inner in walk(part))
 
 
 def _without_state(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:

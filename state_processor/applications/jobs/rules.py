@@ -44,6 +44,7 @@ from state_processor.types import (
     is_described_by_kryo,
     is_map,
     is_same_in_kryo_2_and_5,
+    parts_of,
     state_obstacles,
     walk,
 )
@@ -113,8 +114,10 @@ def moved_fields(written: TypeSerializer, required: TypeSerializer) -> Iterator[
     Flink looks in the class that declared a field, and in its superclasses (``PojoFieldUtils.readField``). From the class of
     the values it finds all fields. Descriptions by hand do not name superclasses.
     """
-    pojos = {pojo.class_name: pojo for pojo in walk(required) if isinstance(pojo, PojoSerializer)}
-    for pojo in (pojo for pojo in walk(written) if isinstance(pojo, PojoSerializer) and pojo.class_name in pojos):
+    pojos = {pojo.class_name: pojo for pojo in parts_of(PojoSerializer, required)}
+    for pojo in parts_of(PojoSerializer, written):
+        if pojo.class_name not in pojos:
+            continue
         declaring = {field.name: field.declaring_class for field in pojos[pojo.class_name].fields}
         for field in pojo.fields:
             if field.declaring_class not in (pojo.class_name, declaring.get(field.name, field.declaring_class)):
@@ -223,7 +226,9 @@ class _Schemas:
         if pair in self._visited:
             return
         self._visited.add(pair)
-        fields = {name: field for field in new["fields"] for name in (*field.get("aliases", ()), field["name"])}
+        fields: dict[str, Any] = {}
+        for field in new["fields"]:
+            fields |= dict.fromkeys((*field.get("aliases", ()), field["name"]), field)
         for field in old["fields"]:
             if field["name"] in fields:
                 yield from self.lost(field["type"], fields[field["name"]]["type"])
@@ -308,7 +313,8 @@ def state_verdict(old: StateSignature, new: StateSignature | None, target: Resto
     elif old.kind != new.kind:
         verdicts.append(_other_kind(old, new))
     else:
-        verdicts += [verdict for part in ROLES for verdict in _part_verdicts(part, old, new, target)]
+        for part in ROLES:
+            verdicts += _part_verdicts(part, old, new, target)
     return worst_of(old.name, verdicts)
 
 

@@ -9,16 +9,38 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from itertools import chain
+from typing import Any, Final, TypeVar
 
 from state_processor import OperatorIdentifier
 from state_processor import states as kinds
 from state_processor.errors import CorruptSnapshotError, OptionError, UnsupportedFormatError
-from state_processor.serializers import PojoSerializer, TypeSerializer, TypeSerializerSnapshot, read_serializer_snapshot
+from state_processor.serializers import (
+    KryoSerializer,
+    PojoSerializer,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+    read_serializer_snapshot,
+)
 from state_processor.states import OPERATOR_KINDS, TIMERS
-from state_processor.types import AvroSerializer, EnumSerializer, TtlSerializer, VoidNamespaceSerializer, parse_type, walk
+from state_processor.support import attributes, index_by_name, without_none
+from state_processor.types import (
+    AvroSerializer,
+    BinaryDataSerializer,
+    EnumSerializer,
+    TtlSerializer,
+    VoidNamespaceSerializer,
+    is_collection,
+    is_map,
+    parse_type,
+    parts_of,
+    walk,
+)
+
+P = TypeVar("P")
 
 VERSION: Final = 1
 """The version of the format of signature files."""
@@ -71,22 +93,26 @@ class StateSignature:
     @property
     def classes(self) -> dict[str, Any]:
         """The classes that type texts only name: fields of POJOs, constants of enums, schemas of Avro."""
-        serializers = map(self.serializer, ROLES)
-        return dict(entry for serializer in serializers if serializer is not None for entry in _classes(serializer))
+        serializers = without_none(map(self.serializer, ROLES))
+        return dict(chain.from_iterable(map(_classes, serializers)))
+
+    def parts(self, kind: type[P] | tuple[type[P], ...]) -> list[P]:
+        """Return the serializers of a class that the types of the state consist of, outer ones first."""
+        serializers = without_none(map(self.serializer, ROLES))
+        return list(chain.from_iterable(map(partial(parts_of, kind), serializers)))
 
     @property
     def content(self) -> dict[str, Any]:
         """The JSON of the state. Serializer snapshots that follow from the text of the type are left out."""
-        types = {part: self.type_text(part) for part in ROLES}
-        type_texts = {
-            f"{part}_type": None if (part, text) == (NAMESPACE, VOID_NAMESPACE) else text for part, text in types.items()
-        }
-        encoded = {part: encoded_snapshot(self.snapshots[part]) for part in ROLES if part in self.snapshots}
-        unsaid = {
-            part: snapshot
-            for part, snapshot in encoded.items()
-            if not follows_from_text(snapshot, types[part], ttl=self.ttl and part == VALUE)
-        }
+        type_texts: dict[str, str | None] = {}
+        unsaid: dict[str, str] = {}
+        for part in ROLES:
+            text = self.type_text(part)
+            type_texts[f"{part}_type"] = None if (part, text) == (NAMESPACE, VOID_NAMESPACE) else text
+            if part in self.snapshots:
+                encoded = encoded_snapshot(self.snapshots[part])
+                if not follows_from_text(encoded, text, ttl=self.ttl and part == VALUE):
+                    unsaid[part] = encoded
         optional = {"unread": self.unread or None, "classes": self.classes or None, "serializers": unsaid or None}
         return _present({"name": self.name, "kind": self.kind, **type_texts, "ttl": self.ttl, **optional})
 
@@ -137,7 +163,7 @@ class OperatorSignature:
         states = None if self.states is None else [self.states[name].content for name in sorted(self.states)]
         optional = {"has_state": None if self.has_state else False, "other_uids": list(self.other_uids) or None}
         optional |= {"writers": list(self.writers) or None}
-        return _present({name: getattr(self, name) for name in names} | optional | {"states": states})
+        return _present(attributes(self, names) | optional | {"states": states})
 
     @property
     def order(self) -> tuple[str, str, str]:
@@ -167,6 +193,14 @@ class JobSignature:
         object.__setattr__(self, "operators", tuple(sorted(self.operators, key=lambda o: o.order)))
 
     @property
+    def by_hash(self) -> dict[str, OperatorSignature]:
+        """The operators by their hashes in snapshots; an operator may have several."""
+        operators = {}
+        for operator in self.operators:
+            operators.update(dict.fromkeys(operator.hashes, operator))
+        return operators
+
+    @property
     def content(self) -> dict[str, Any]:
         """The JSON of the signature."""
         job = _present({"flink": self.flink, "backend": self.backend})
@@ -174,6 +208,28 @@ class JobSignature:
 
     def __str__(self) -> str:
         return json.dumps(self.content, indent=2, ensure_ascii=False)
+
+
+def states_in(operators: Iterable[OperatorSignature]) -> Iterator[tuple[OperatorSignature, StateSignature]]:
+    """Yield the states of operators, each with its operator."""
+    for operator in operators:
+        for state in (operator.states or {}).values():
+            yield operator, state
+
+
+def is_of_query(state: StateSignature) -> bool:
+    """Return whether a state has rows of Flink SQL."""
+    return bool(state.parts(BinaryDataSerializer))
+
+
+def kryo_classes(state: StateSignature) -> list[str]:
+    """Return the classes of a state that Kryo writes."""
+    return [serializer.type_class for serializer in state.parts(KryoSerializer)]
+
+
+def has_kryo_collections(state: StateSignature) -> bool:
+    """Return whether Kryo wrote collections of a state. Flink 2.x has serializers for them."""
+    return any(is_collection(name) or is_map(name) for name in kryo_classes(state))
 
 
 def _present(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -275,7 +331,7 @@ def _parsed_operator(operator: Any, place: str) -> OperatorSignature:
     if states is not None and not isinstance(states, list):
         raise OptionError(f"{place}: expected states as a list, or as an object of states by name")
     key = _text(fields, "key_type", place)
-    parsed = None if states is None else {s.name: s for s in (_parsed_state(state, key, place) for state in states)}
+    parsed = None if states is None else index_by_name(_parsed_state(state, key, place) for state in states)
     if states is not None and parsed is not None and len(parsed) < len(states):
         raise OptionError(f"{place}: two states have the same name")
     return OperatorSignature(

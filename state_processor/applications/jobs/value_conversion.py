@@ -18,7 +18,7 @@ import pyarrow as pa
 from state_processor.applications.jobs.signature import KEY, MAP_KEY, VALUE, StateSignature
 from state_processor.errors import InvalidRowError, OptionError
 from state_processor.serializers import DecodeOptions, PojoSerializer, TupleSerializer, TypeSerializer
-from state_processor.support import pc
+from state_processor.support import index_by_name, pc
 from state_processor.types import (
     ROW_KIND_FIELD,
     EnumSerializer,
@@ -118,7 +118,7 @@ def _default(place: str, owner: TypeSerializer | None, new: pa.Field, edits: Edi
         return pa.nulls(size, new.type)
     if not isinstance(owner, PojoSerializer):
         raise OptionError(f"{place} is new, and its type has no default: give its value")
-    boxed = next(f for f in owner.fields if f.name == new.name).is_primitive(owner.class_name) is False
+    boxed = index_by_name(owner.fields)[new.name].is_primitive(owner.class_name) is False
     if boxed or not (pa.types.is_integer(new.type) or pa.types.is_floating(new.type) or pa.types.is_boolean(new.type)):
         return pa.nulls(size, new.type)
     return pa.repeat(pa.scalar(0).cast(new.type), size)

@@ -150,8 +150,9 @@ class JobReport:
     @property
     def answer(self) -> Answer:
         """Whether Flink restores every value as before. State that is refused, lost or changed outweighs the rest."""
-        outcomes = {operator.outcome for operator in self.operators}
-        outcomes.update(state.outcome for operator in self.operators for state in operator.states)
+        outcomes: set[Outcome] = set()
+        for operator in self.operators:
+            outcomes |= {operator.outcome, *(state.outcome for state in operator.states)}
         return Answer.of(wrong=any(outcome.is_bad for outcome in outcomes), unchecked=Outcome.UNKNOWN in outcomes)
 
     @property
@@ -168,8 +169,11 @@ class JobReport:
     @property
     def steps(self) -> tuple[str, ...]:
         """The first repair of each verdict that is bad, to be executed one after the other. The last one writes ``OUT``."""
-        bad = (verdict for verdict in self._verdicts if verdict.outcome.is_bad)
-        return steps([command for verdict in bad for command in until_written(verdict.repair)])
+        commands: list[str] = []
+        for verdict in self._verdicts:
+            if verdict.outcome.is_bad:
+                commands += until_written(verdict.repair)
+        return steps(commands)
 
     @property
     def _verdicts(self) -> Iterator[StateVerdict]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from state_processor.applications.lake.targets import Changes, ConflictError, Position, is_plain
 from state_processor.errors import OptionError, WriteError
-from state_processor.support import require
+from state_processor.support import names_of, require
 
 _EXTRA: Final = ("iceberg", "Iceberg tables")
 _MOST_KEYS: Final = 2000
@@ -135,7 +135,7 @@ class IcebergTarget:
 def _has_all_fields(new: pa.DataType, stored: pa.DataType) -> bool:
     """Return whether a type has all that a stored type has, so that Iceberg can extend the column."""
     if pa.types.is_struct(new) and pa.types.is_struct(stored):
-        names = {field.name for field in new}
+        names = set(names_of(new))
         return all(f.name in names and _has_all_fields(new.field(f.name).type, f.type) for f in stored)
     if pa.types.is_map(new) and pa.types.is_map(stored):
         return _has_all_fields(new.key_type, stored.key_type) and _has_all_fields(new.item_type, stored.item_type)

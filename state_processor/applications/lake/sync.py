@@ -64,7 +64,7 @@ from state_processor.options import (
     values_of,
 )
 from state_processor.states import read_all, schema_text
-from state_processor.support import pc
+from state_processor.support import only_keys, pc
 
 _SUFFIX: Final = ".parquet"
 _TARGETS: Final[Mapping[str, Callable[[str, Mapping[str, str]], LakeTable]]] = {
@@ -208,7 +208,7 @@ class TableSync:
     ) -> TableSync:
         """Check arguments, see :func:`sync`."""
         access = SnapshotAccess.among(options).with_content()
-        checked = check_arguments({n: v for n, v in options.items() if n in DiffOptions.__annotations__})
+        checked = check_arguments(only_keys(options, DiffOptions.__annotations__))
         read = ReadOptions.of(**values_of(READ_OPTIONS, checked))
         followed = ChangedState(OperatorIdentifier.of(uid), state, read, allow_missing)
         return cls(CheckpointSeries(checkpoints, access), followed, target_of(to, format, to_options or {}))
@@ -322,7 +322,7 @@ class TableSync:
                     old = position.checkpoint.open(self._series.access)
                     check_operator(newest, old, snapshot, self._state.operator, self._state.state)
                 return self._empty(position, newest)
-            if not self._waits or self._state.operator.uid_hash not in {o.operator_id for o in snapshot.metadata.operators}:
+            if not self._waits or self._state.operator.uid_hash not in snapshot.metadata.operators_by_id:
                 raise
             self._say_once(f"{newest}: {error} Waiting for a checkpoint with the state")
             return None

@@ -106,7 +106,9 @@ def is_plain(type_: pa.DataType) -> bool:
 
 def identity(rows: pa.RecordBatch | pa.Table, names: Sequence[str]) -> pa.Array | pa.ChunkedArray:
     """Return the bytes that identify each row: the values of some columns, each behind its length."""
-    leaves = [leaf for name in names for leaf in _leaves(rows.column(name))]
+    leaves: list[pa.Array | pa.ChunkedArray] = []
+    for name in names:
+        leaves += _leaves(rows.column(name))
     if not leaves:
         return pa.nulls(rows.num_rows, pa.binary()).fill_null(b"")
     return pc.binary_join_element_wise(*map(_framed, leaves), b"")

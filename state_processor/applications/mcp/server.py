@@ -26,6 +26,7 @@ from state_processor.command_line import json_value
 from state_processor.errors import OptionError, StateProcessorError
 from state_processor.options import BackendName
 from state_processor.states import SizesBy
+from state_processor.support import map_values
 
 _LOG: Final = logging.getLogger("state_processor")
 _READ_ONLY: Final = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
@@ -221,7 +222,7 @@ class Tools:
 
     async def _browse(self, path: str, snapshot: str | None, **parameters: object) -> Answer:
         """Answer as the page in the browser does: long values and lists are shortened, and say so."""
-        read = self._browsing.read([path], {name: str(value) for name, value in parameters.items()})
+        read = self._browsing.read([path], map_values(str, parameters))
         assert read is not None
         return await self._ask(snapshot, read)
 

@@ -60,7 +60,7 @@ from state_processor.states import (
     read_all,
     threads_for,
 )
-from state_processor.support import pc
+from state_processor.support import only_keys, pc, without_none
 
 # Distribution of the bytes of an operator over its key groups and subtasks
 
@@ -173,7 +173,7 @@ class LargestKeys:
         splits, watched = parts_for(plan, snapshot.threads), partial(progress, doing="comparing keys")
         threads = threads_for(splits, snapshot.threads)
         tables = in_order(lambda split: (sizes.largest_keys(split, top),), splits, threads, watched)
-        measured = [table for table in tables if table is not None]
+        measured = without_none(tables)
         rows = largest(pa.concat_tables(measured, promote_options="permissive"), top).to_pylist() if measured else []
         unread = np.delete(groups.sizes, chosen)
         compared = len(groups.sizes) if everything else len(chosen)
@@ -253,8 +253,7 @@ def _of_series(table: pa.Table, snapshot: Snapshot) -> Iterator[bool]:
             newest[row["operator_uid_hash"]] = number
             if row["path"] == snapshot.directory:
                 of_snapshot[row["operator_uid_hash"]] = number
-    operators = {operator.operator_id for operator in snapshot.metadata.operators}
-    chosen = {operator: number for operator, number in (newest | of_snapshot).items() if operator in operators}
+    chosen = only_keys(newest | of_snapshot, snapshot.metadata.operators_by_id)
     paths = {
         (row["path"], row["operator_uid_hash"])
         for row, number in zip(rows, series, strict=True)
@@ -397,7 +396,7 @@ def _measure(snapshot: Snapshot, report: SnapshotMeasures) -> None:
             unread.add(part.operator_uid_hash)
     for uid_hash in unread:
         by_operator.pop(uid_hash, None)
-    operators = {o.operator_id: o for o in snapshot.metadata.operators}
+    operators = snapshot.metadata.operators_by_id
     for uid_hash, batches in by_operator.items():
         operator, places = operators[uid_hash], pa.Table.from_batches(batches, PLACES)
         sums = places.group_by("state_name").aggregate([(ENTRIES, "sum"), (SIZE_IN_BYTES, "sum")]).to_pylist()

@@ -59,13 +59,13 @@ def findings(contents: SnapshotMeasures) -> Iterator[str]:
         if row["grows_without_bound"]:
             state = row["state"].strip("()") if row["state_name"] is None else f"state {row['state']}"
             yield f"{row['operator']}: {state} grows without a visible bound: {row['evidence']}."
-    uneven = [
-        (excess, f"{operator}: {text[0].lower()}{text[1:]}")
-        for operator, groups in contents.key_groups.items()
-        if groups.total
-        for excess, text in _of_operator(groups, contents.subtasks[operator], contents.keys.get(operator))
-    ]
-    yield from (text for _, text in sorted(uneven, key=lambda excess_and_text: -excess_and_text[0]))
+    uneven: list[tuple[float, str]] = []
+    for operator, groups in contents.key_groups.items():
+        if groups.total:
+            for excess, text in _of_operator(groups, contents.subtasks[operator], contents.keys.get(operator)):
+                uneven.append((excess, f"{operator}: {text[0].lower()}{text[1:]}"))
+    for _, text in sorted(uneven, key=lambda excess_and_text: -excess_and_text[0]):
+        yield text
 
 
 def _of_operator(groups: Distribution, subtasks: Subtasks, keys: LargestKeys | None) -> Iterator[tuple[float, str]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Final
 
+from state_processor import StateReport
 from state_processor.arrow import SavepointWriter
 from state_processor.options import SnapshotAccess
 from state_processor.snapshots import (
@@ -24,6 +25,7 @@ from state_processor.snapshots import (
     some_of,
     streams_in_files,
 )
+from state_processor.support import attributes
 from state_processor.write import IMPOSSIBLE
 
 _NEXT_MAJOR: Final = "2.0"
@@ -136,13 +138,9 @@ def previewed_migration(path: str | PathLike[str], access: SnapshotAccess) -> li
     """Read values, and return the outcome of a migration to Flink 2.x for each state."""
     writer = SavepointWriter.from_existing(path, **access.values())
     writer.migrate(_NEXT_MAJOR)
-    return [
-        {
-            "operator": report.uid or report.uid_hash,
-            "state": report.state,
-            "kind": report.kind,
-            "outcome": report.outcome,
-            "notes": "; ".join(report.problems or report.changes),
-        }
-        for report in writer.migration_report()
-    ]
+    return list(map(_migration_row, writer.migration_report()))
+
+
+def _migration_row(report: StateReport) -> Row:
+    named = {"operator": report.uid or report.uid_hash} | attributes(report, ("state", "kind", "outcome"))
+    return named | {"notes": "; ".join(report.problems or report.changes)}

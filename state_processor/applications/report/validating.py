@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import repeat
 from typing import Final
 from uuid import uuid4
 
@@ -52,6 +53,12 @@ _WORDS: Final = {
 }
 _UNCHECKED: Final = ("unknown", "uncounted", "unverified")
 """Findings that leave the question open whether something is damaged."""
+
+
+def _findings(kind: str, subjects: Iterable[str]) -> Iterator[tuple[str, str]]:
+    return zip(repeat(kind), subjects)
+
+
 _ABOUT: Final = {
     "problem": "message",
     "repaired": "savepoint",
@@ -96,32 +103,32 @@ def _validate(options: argparse.Namespace) -> Answer:
         files = check_files(snapshot)
         if options.repair and files.claimed and not files.problems:
             refer_to_claimed(snapshot)
-            findings += [("repaired", directory) for directory in files.claimed]
+            findings += _findings("repaired", files.claimed)
             snapshot = access.open(options.path)
             files = check_files(snapshot)
         problems = [*files.problems, *_claimed(snapshot, files)]
         if not problems:
             structure.check(snapshot, partial(progress, doing="checking"))
             problems = structure.problems
-            findings += [("uncounted", message) for message in structure.unknown]
-            findings += [("unverified", file) for file in structure.without_checksums]
+            findings += _findings("uncounted", structure.unknown)
+            findings += _findings("unverified", structure.without_checksums)
         if options.values and not problems:
             values = ValueCheck()
             values.check(snapshot, partial(progress, doing="decoding"))
             problems = values.problems
-            findings += [("uncounted", message) for message in values.unknown]
-            findings += [("unknown", state) for state in values.unhashed]
+            findings += _findings("uncounted", values.unknown)
+            findings += _findings("unknown", values.unhashed)
         if options.self_contained:
             problems = [*problems, *files_elsewhere(snapshot)]
         if not problems:
             restoring = [sentence.text for sentence in _restoring(options, access, snapshot)]
-        findings += [("problem", problem) for problem in problems]
+        findings += _findings("problem", problems)
     except StateProcessorError as problem:
         problems = [str(problem)]
         findings.append(("problem", str(problem)))
     answer = Answer.of(wrong=bool(problems), unchecked=any(finding in _UNCHECKED for finding, _ in findings))
     if options.json:
-        findings += [("restoring", sentence) for sentence in restoring]
+        findings += _findings("restoring", restoring)
         print_json({"finding": finding, _ABOUT.get(finding, "file"): subject} for finding, subject in findings)
         return answer
     for finding, subject in findings:

@@ -361,12 +361,11 @@ def _stored(file: ListedFile, snapshot: Snapshot, reading: _Reading) -> StoredSn
 
 def _streams(snapshot: Snapshot) -> Iterable[StreamInFile]:
     """Return each stream once, in the order of ``_metadata``: errors name the first."""
-    return dict.fromkeys(
-        stream
-        for operator in snapshot.metadata.operators
-        for part in (operator.coordinator_state, *operator.subtasks)
-        for stream in streams_in_files(part)
-    )
+    streams: dict[StreamInFile, None] = {}
+    for operator in snapshot.metadata.operators:
+        for part in (operator.coordinator_state, *operator.subtasks):
+            streams |= dict.fromkeys(streams_in_files(part))
+    return streams
 
 
 def _paths(snapshot: Snapshot, stream: StreamInFile, listed: Collection[str]) -> Iterator[str]:

@@ -59,7 +59,7 @@ from state_processor.snapshots import (
     locate_metadata,
     read_pointer,
 )
-from state_processor.support import redacted_repr
+from state_processor.support import attributes, redacted_repr
 
 GUARD: Final = "1d"
 """Age up to which snapshots and files are never removed, by default."""
@@ -336,12 +336,13 @@ def retain(
 
     def plan(uses: FileUses) -> _Planned:
         checkpoints = [s for s in uses.snapshots.values() if is_checkpoint(s) and is_below(s.directory, str(root))]
-        retained = snapshots_to_retain(checkpoints, keep, young)
-        staying = {s.directory for of_job in retained for s in of_job.snapshots}
-        staying |= _named(uses, high_availability, storage).keys()
+        staying = set(_named(uses, high_availability, storage))
+        notes: list[str] = []
+        for of_job in snapshots_to_retain(checkpoints, keep, young):
+            staying.update(s.directory for s in of_job.snapshots)
+            notes += of_job.notes
         old = [s for s in checkpoints if s.directory not in staying and guard.is_exceeded(s.written)]
-        notes = tuple(note for of_job in retained for note in of_job.notes)
-        return _Planned(removal_of_snapshots(uses, str(root), old, guard), uses, notes)
+        return _Planned(removal_of_snapshots(uses, str(root), old, guard), uses, tuple(notes))
 
     return _carried_out(partial(_find, _searched(root, also), access), plan, storage, delete=delete)
 
@@ -557,7 +558,7 @@ def _retain(options: argparse.Namespace) -> bool:
 def _report(summary: RemovalSummary, options: argparse.Namespace) -> bool:
     if options.json:
         names = ("removed", "snapshots", "files", "shared_files", "outside", "spared", "notes", "searched")
-        print_json([{name: getattr(summary, name) for name in names} | {"size_in_bytes": summary.size}])
+        print_json([attributes(summary, names) | {"size_in_bytes": summary.size}])
         return bool(summary.files)
     for path in summary.files:
         say(path)

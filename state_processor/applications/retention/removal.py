@@ -46,6 +46,7 @@ from state_processor.snapshots import (
     is_name_of_write,
     remove_file,
 )
+from state_processor.support import only_keys
 
 _READINGS: Final = 8
 _BATCH: Final = 1000
@@ -253,27 +254,38 @@ def removal_of_snapshots(uses: FileUses, directory: str, removed: Collection[Sto
     """
     check_all_readable(uses)
     names = {snapshot.directory for snapshot in removed}
-    used = {path for snapshot in removed for path in snapshot.files}
-    users_by_path = {path: tuple(user for user in uses.users_of(path) if user not in names) for path in used}
-    shared = OrderedPaths(path for path in used if users_by_path[path])
+    used = frozenset[str]().union(*(snapshot.files for snapshot in removed))
+    users_by_path: dict[str, tuple[str, ...]] = {}
+    for path in used:
+        users = tuple(user for user in uses.users_of(path) if user not in names)
+        if users:
+            users_by_path[path] = users
+    shared = OrderedPaths(users_by_path)
     for snapshot in removed:
         in_use = shared.below(snapshot.directory)
         if in_use:
-            raise WriteError(_in_use(snapshot, in_use, sorted({user for path in in_use for user in users_by_path[path]})))
-    unused = [path for path in used if not users_by_path[path] and path in uses.files]
-    inside = [uses.files[path] for path in unused if is_below(path, directory)]
+            users_of_files = frozenset[str]().union(*(users_by_path[path] for path in in_use))
+            raise WriteError(_in_use(snapshot, in_use, sorted(users_of_files)))
     running = _RunningJobs(uses, older_than, names)
-    removable = [
-        file
-        for file in inside
-        if _is_of_snapshot(file.location, names) and older_than.is_exceeded(file.modified) and not running.may_append(file)
-    ]
+    removable: list[ListedFile] = []
+    staying: list[str] = []
+    outside: list[str] = []
+    for path in used - users_by_path.keys():
+        file = uses.files.get(path)
+        if file is None:
+            continue
+        if not is_below(path, directory):
+            outside.append(path)
+        elif _is_of_snapshot(file.location, names) and older_than.is_exceeded(file.modified) and not running.may_append(file):
+            removable.append(file)
+        else:
+            staying.append(path)
     return Removal(
         tuple(sorted(removed, key=lambda s: (s.checkpoint_id, s.directory))),
         tuple(sorted(removable, key=lambda file: (file.location.name != METADATA_FILE, file.path))),
-        {path: users for path, users in users_by_path.items() if users and path in uses.files},
-        tuple(sorted(path for path in unused if not is_below(path, directory))),
-        tuple(sorted({file.path for file in inside} - {file.path for file in removable})),
+        only_keys(users_by_path, uses.files),
+        tuple(sorted(outside)),
+        tuple(sorted(staying)),
     )
 
 

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from html import escape
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -89,12 +90,13 @@ def _operation(text: str, parameters: tuple[tuple[str, str], ...]) -> dict[str, 
     errors = {code: _response(reason, "Error") for code, reason in _ERRORS.items()}
     return {
         "summary": text,
-        "parameters": [
-            {"name": name, "in": "path", "required": True, "description": meaning, "schema": {"type": "string"}}
-            for name, meaning in parameters
-        ],
+        "parameters": list(starmap(_parameter, parameters)),
         "responses": {"200": _response("The answer.", "Answer"), **errors},
     }
+
+
+def _parameter(name: str, meaning: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "description": meaning, "schema": {"type": "string"}}
 
 
 def _response(text: str, schema: str) -> dict[str, Any]:
@@ -102,15 +104,18 @@ def _response(text: str, schema: str) -> dict[str, Any]:
     return {"description": text, "content": content}
 
 
+def _defined(term: object, meaning: str) -> str:
+    return f"<p><code>{escape(str(term))}</code>: {escape(meaning)}</p>"
+
+
 def page(*, protected: bool) -> str:
     """Return the page about the paths. It loads nothing from other hosts."""
     token = "<p>Requests need the header <code>Authorization: Bearer TOKEN</code>.</p>" if protected else ""
-    parts = [
-        f"<h2><code>GET {escape(path)}</code></h2><p>{escape(text)}</p>"
-        + "".join(f"<p><code>{escape(name)}</code>: {escape(meaning)}</p>" for name, meaning in parameters)
-        for path, text, parameters in _PATHS
-    ]
-    errors = "".join(f"<p><code>{code}</code>: {escape(reason)}</p>" for code, reason in _ERRORS.items())
+    parts: list[str] = []
+    for path, text, parameters in _PATHS:
+        parts.append(f"<h2><code>GET {escape(path)}</code></h2><p>{escape(text)}</p>")
+        parts += starmap(_defined, parameters)
+    errors = "".join(starmap(_defined, _ERRORS.items()))
     return (
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>state-processor</title>"
         "<style>body{font-family:sans-serif;max-width:48em;margin:2em auto;padding:0 1em}</style>"

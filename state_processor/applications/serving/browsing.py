@@ -33,6 +33,7 @@ from state_processor.states import (
     parse_json,
     spark_ddl,
 )
+from state_processor.support import map_values, without_keys, without_none
 
 
 def operators(served: ServedSnapshot) -> dict[str, Any]:
@@ -175,21 +176,21 @@ class Browsing:
         return {
             "key": browsable(json_value(contents.key)),
             "python": browsable(repr(contents.key)),
-            "states": {name: _first_rows(table) for name, table in tables.items()},
+            "states": map_values(_first_rows, tables),
             "timers": None if timers is None else _first_rows(timers),
         }
 
     def _sizes(self, served: ServedSnapshot, uid: str, by: str) -> Answer:
         report = SizeReport.of(served.snapshot, served.operator(uid), by, _LARGEST)
         measured = [part.measure() for part in report.parts]
-        table = report.merged(part for part in measured if part is not None)
+        table = report.merged(without_none(measured))
         return _table(table) | {"by": by, "total": sum(table.column(SIZE_IN_BYTES).to_pylist())}
 
     def _differences(self, served: ServedSnapshot, query: Mapping[str, str]) -> Answer:
         from state_processor.arrow import diff_summary  # only this view needs what compares
 
         compared = self._followed.at(query.get("other", ""))
-        options = {name: value for name, value in self._followed.access.values().items() if name != "time_zone"}
+        options = without_keys(self._followed.access.values(), ("time_zone",))
         table = diff_summary(compared.path, served.path, query.get("uid") or None, **options)
         self._followed.check_stored(compared)  # both were read by path
         self._followed.check_stored(served)
@@ -290,7 +291,7 @@ def _shape(kind: pa.DataType) -> Any:
 def browsable(value: Any) -> Any:
     """Return a value of JSON that a browser shows: without long texts and lists, and with all digits of numbers."""
     if isinstance(value, dict):
-        return {name: browsable(inner) for name, inner in value.items()}
+        return map_values(browsable, value)
     if isinstance(value, (list, tuple)):
         return list(map(browsable, value[:_MOST_ELEMENTS])) + _note_of_rest(len(value))
     if isinstance(value, str):

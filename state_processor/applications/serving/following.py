@@ -15,7 +15,7 @@ from state_processor.errors import MissingFileError, NotASnapshotError, NotFound
 from state_processor.options import SnapshotAccess
 from state_processor.snapshots import DEPTH, Location, OpenFile, Snapshot, Storage, check_files, find_snapshots, stored_digest
 from state_processor.states import KeyedDescription, KeyLookUp, RecentResults, Survey, compile_reading, find_operator, surveys
-from state_processor.support import cached_property, process_lock, redacted
+from state_processor.support import cached_property, map_values, process_lock, redacted
 
 _LOG: Final = logging.getLogger("state_processor")
 _TRIES: Final = 10
@@ -201,7 +201,7 @@ class Followed:
                 content = content.replace(part, instead)
             return content
         if isinstance(content, dict):
-            return {name: self.presentable(value) for name, value in content.items()}
+            return map_values(self.presentable, content)
         return list(map(self.presentable, content)) if isinstance(content, (list, tuple)) else content
 
     def at(self, path: str) -> ServedSnapshot:

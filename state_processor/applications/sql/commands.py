@@ -6,8 +6,10 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, get_args
+
+import pyarrow as pa
 
 from state_processor.applications.sql.session import QueryResult, SqlSession
 from state_processor.command_line import (
@@ -200,4 +202,4 @@ def _print_table(result: QueryResult, options: argparse.Namespace) -> None:
 
 
 def _rows(result: QueryResult) -> Iterator[dict[str, Any]]:
-    return (row for batch in result.batches for row in batch.to_pylist())
+    return chain.from_iterable(map(pa.RecordBatch.to_pylist, result.batches))

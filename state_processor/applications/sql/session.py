@@ -56,13 +56,20 @@ class QueryFields:
 
     @classmethod
     def _of_nodes(cls, nodes: Sequence[Mapping[str, Any]]) -> Self:
-        tables = [n for n in nodes if n.get("type") == "BASE_TABLE"]
-        names = {_folded([n["schema_name"], n["table_name"]] if n["schema_name"] else [n["table_name"]]) for n in tables}
-        names |= {(f"{n['type']}()",) for n in nodes if _reads_any_table(n)}
-        accesses = frozenset(_folded(n["column_names"]) for n in nodes if n.get("class") == "COLUMN_REF")
-        table_names = {name.casefold() for n in tables for name in (n["alias"], n["table_name"])}
+        tables: set[tuple[str, ...]] = set()
+        table_names: set[str] = set()
+        accesses: set[tuple[str, ...]] = set()
+        for node in nodes:
+            if node.get("type") == "BASE_TABLE":
+                path = [node["schema_name"], node["table_name"]] if node["schema_name"] else [node["table_name"]]
+                tables.add(_folded(path))
+                table_names |= {node["alias"].casefold(), node["table_name"].casefold()}
+            if _reads_any_table(node):
+                tables.add((f"{node['type']}()",))
+            if node.get("class") == "COLUMN_REF":
+                accesses.add(_folded(node["column_names"]))
         is_whole = any(map(_leaves_columns_unsaid, nodes)) or any(access[-1] in table_names for access in accesses)
-        return cls(frozenset(names), accesses, is_whole)
+        return cls(frozenset(tables), frozenset(accesses), is_whole)
 
     def narrowed(self, schema: pa.Schema) -> pa.Schema:
         """Return the columns of a view, with structs that have only the fields that the query uses."""

@@ -255,9 +255,7 @@ def _sink(
     return SinkConnector(
         name=name,
         fields=fields,
-        writer=Formats(
-            f"buffered requests of the sink {name!r}", {v: (formats(codec),) for v, codec in aws.LAYOUTS[serializer].items()}
-        ),
+        writer=Formats.of_codecs(f"buffered requests of the sink {name!r}", aws.LAYOUTS[serializer], formats),
         element_of=lambda row, number: _element(row, names, number),
         layouts={serializer: aws.LAYOUTS[serializer]},
         about=about,

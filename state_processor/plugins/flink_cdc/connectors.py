@@ -143,6 +143,12 @@ def _tables(state: Content) -> set[str]:
     return set(map(table_name, tables))
 
 
+def _tables_of_splits(state: Content) -> set[str]:
+    """Return the names of the tables whose splits an assigner has."""
+    splits = [*(entry["split"] for entry in state["assignedSplits"]), *state["remainingSplits"]]
+    return {table_name(split["tableId"]) for split in splits}
+
+
 def forget_dropped(state: Content, before: Content) -> None:
     """Drop the memory of an assigner of removed splits and tables."""
     if "assignedSplits" not in state:
@@ -151,11 +157,7 @@ def forget_dropped(state: Content, before: Content) -> None:
     for name in ("splitFinishedOffsets", "splitFinishedCheckpointIds"):
         if name in state:
             state[name] = [entry for entry in state[name] if entry["splitId"] in ids]
-    had = {table_name(e["split"]["tableId"]) for e in before["assignedSplits"]}
-    had |= {table_name(split["tableId"]) for split in before["remainingSplits"]}
-    remaining = {table_name(e["split"]["tableId"]) for e in state["assignedSplits"]}
-    remaining |= {table_name(split["tableId"]) for split in state["remainingSplits"]}
-    dropped = had - remaining
+    dropped = _tables_of_splits(before) - _tables_of_splits(state)
     for name in ("alreadyProcessedTables", "remainingTables"):
         if name in state:
             state[name] = [table for table in state[name] if table_name(table) not in dropped]

@@ -197,7 +197,7 @@ class CaseClassSerializer(FieldsSerializer):
         if not self.counted:
             self._decode_fields(builder, column)
             return
-        present, null, former_null, end = (builder.label() for _ in range(4))
+        present, null, former_null, end = builder.labels(4)
         mark = builder.register()
         by_first_byte = {0: present, 0x80: null, 0xFF: former_null}
         with builder.field("number of fields; see register_case_class"):
@@ -219,7 +219,7 @@ class CaseClassSerializer(FieldsSerializer):
     def _emit_counted(self, builder: DecodeBuilder, column: Column) -> None:
         """Append the instructions for a number of fields, that many fields, and nulls for the others."""
         counter, end = builder.register(), builder.label()
-        begins = [builder.label() for _ in range(len(self.fields) + 1)]
+        begins = builder.labels(len(self.fields) + 1)
         columns = list(map(column.child, range(len(self.fields))))
         with builder.field("number of fields; see register_case_class"):
             with builder.unless(Op.LIST, DISCARD, register=counter, child=DISCARD, min_size=0):

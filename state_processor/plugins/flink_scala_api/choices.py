@@ -226,7 +226,7 @@ class CoproductSerializer(TypeSerializer):
             raise InvalidRowError(f"a value of {self} lacks the field {CLASS_FIELD}")
         builder.limit(of_class, (self._class_limit([b for _, b in written]),))
         builder.limit(column, tuple(_OnlyOf(b.column, b.name) for _, b in written if b.column))
-        targets = [builder.label() for _ in written]
+        targets = builder.labels(len(written))
         names = [b.name.encode() for _, b in written]
         rows = [(0, builder.constant(name), len(name), target) for name, target in zip(names, targets, strict=True)]
         builder.op(Op.SUBCLASS, of_class, classes=builder.aux(rows), count=len(rows))
@@ -246,7 +246,7 @@ class CoproductSerializer(TypeSerializer):
         builder.place(end)
 
     def snapshot(self) -> TypeSerializerSnapshot:
-        nested = [s.snapshot() for s in self.subtypes]
+        nested = self.child_snapshots
         if self._snapshot_class == ENUM_SNAPSHOT:
             return EnumSnapshot(self._snapshot_class, nested, self.names)
         return CoproductSnapshot(self._snapshot_class, nested, self.names, self.version)
@@ -318,7 +318,7 @@ class CoproductSnapshot(CompositeTypeSerializerSnapshot):
             assert isinstance(snapshot, CoproductSnapshot)
             snapshot._check(source)
             return snapshot
-        names = [source.read_utf() for _ in range(source.read_count("subtypes", 8))]
+        names = source.read_list("subtypes", DataInput.read_utf, 8)
         return cls(class_name, [read_versioned_snapshot(source) for _ in names], names, version)
 
     def write(self, target: DataOutput) -> None:

@@ -97,7 +97,7 @@ class CollectionSerializer(DelegatingSerializer):
     def snapshot(self) -> TypeSerializerSnapshot:
         kind = _SORTED_COLLECTION if self.ordering is not None else _COLLECTION
         name = SORTED_COLLECTION_SNAPSHOT if self.ordering is not None else COLLECTION_SNAPSHOT
-        return kind(name, (self.serializer_class, self.element_class), [c.snapshot() for c in self.children])
+        return kind(name, (self.serializer_class, self.element_class), self.child_snapshots)
 
 
 class ScalaMapSerializer(DelegatingSerializer):
@@ -136,7 +136,7 @@ class ScalaMapSerializer(DelegatingSerializer):
         return ScalaMapSerializer(self._snapshot_class, *children)
 
     def snapshot(self) -> TypeSerializerSnapshot:
-        return _MAPS[self._snapshot_class](self._snapshot_class, (), [c.snapshot() for c in self.children])
+        return _MAPS[self._snapshot_class](self._snapshot_class, (), self.child_snapshots)
 
 
 def _simple(snapshot_class: str) -> str:

@@ -46,7 +46,7 @@ def check_rows(state: StateDescription, rows: pa.RecordBatch, flink_major: int) 
     """
     state = for_flink(state, flink_major)
     if not isinstance(state, KeyedDescription):
-        columns = {name: rows.column(name) for name in rows.schema.names}
+        columns = dict(zip(rows.schema.names, rows.columns, strict=True))
         encode_columns(state.serializers, columns, f"state {state.name!r}")
         return
     state = state.with_serializers(namespace=VoidNamespaceSerializer())

@@ -24,6 +24,7 @@ from state_processor.serializers.table.row_names import row_names, with_row_name
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.support.errors import NotFoundError, OptionError
 from state_processor.support.locks import cached_property
+from state_processor.support.mappings import attributes, names_of, without_keys
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.plan.reports import IMPOSSIBLE, LEFT_OUT, StateReport
 from state_processor.write.plan.source_operator import SourceOperator
@@ -51,7 +52,7 @@ class StateRows:
 
     def without_states(self, states: Collection[str]) -> tuple[StateRows, ...]:
         """Return the rows for other states; empty without other states."""
-        columns = {name: names for name, names in self.columns.items() if name not in states}
+        columns = without_keys(self.columns, states)
         return (replace(self, columns=columns),) if columns else ()
 
 
@@ -119,7 +120,7 @@ class OperatorChanges:
 
     def copy(self) -> OperatorChanges:
         """Return a copy, whose collections can be changed."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values = attributes(self, names_of(fields(self)))
         copies: dict[str, Any] = {name: v.copy() for name, v in values.items() if isinstance(v, dict | set | list)}
         return replace(self, **copies)
 
@@ -140,7 +141,9 @@ class OperatorChanges:
 
     def forget(self, name: str) -> None:
         """Drop the rows and deletions that were given for this state alone."""
-        self.state_rows = [remaining for rows in self.state_rows for remaining in rows.without_states({name})]
+        rows_of_states, self.state_rows = self.state_rows, []
+        for rows in rows_of_states:
+            self.state_rows += rows.without_states({name})
         self.deletions = [deletion for deletion in self.deletions if deletion.state != name]
         self.forms.pop(name, None)
         self.python.pop(name, None)

@@ -31,6 +31,7 @@ from state_processor.serializers.table.row_names import row_names
 from state_processor.support.doors import changing, spelled
 from state_processor.support.errors import InvalidRowError, NotFoundError, OptionError, third_party_errors
 from state_processor.support.late import pc
+from state_processor.support.mappings import names_of, only_keys
 from state_processor.types.declared_types import (
     DeclaredTypes,
     PythonTypeArgument,
@@ -167,7 +168,7 @@ def set_key_hash(draft: OperatorDraft, key_hash: KeyHash | HashRule) -> None:
     if isinstance(key_hash, HashRule):
         if not isinstance(key, PojoSerializer):
             raise OptionError(f"key_hash={key_hash}: keys of type {key} are not a POJO; give a function")
-        key_hash.check_fields([field.name for field in key.fields])
+        key_hash.check_fields(names_of(key.fields))
         draft.changes.hashing = (key_hash,)
     else:
         draft.changes.hashing = key_hash if isinstance(key_hash, UserHash) else UserHash(key_hash)
@@ -274,7 +275,7 @@ def delete_keys(
     ]
     for description in changed:
         check_key_types(description, schema, columns)
-    _delete(draft, [description.name for description in changed], Deletion(rows, columns, state, names=keys))
+    _delete(draft, names_of(changed), Deletion(rows, columns, state, names=keys))
 
 
 def delete_map_entries(
@@ -386,7 +387,7 @@ def _supersede(draft: OperatorDraft, states: Sequence[str], rows: Rows, columns:
         earlier = draft.changes.state_rows[i]
         name, earlier_columns = next(iter(earlier.columns.items()))  # several states are new, and share the key
         if earlier.replaces and MAP_KEY in columns and MAP_KEY not in earlier_columns:  # some entries of whole maps change
-            whole = {n: c for n, c in earlier_columns.items() if n in (KEY, *NAMESPACES)}
+            whole = only_keys(earlier_columns, (KEY, *NAMESPACES))
             earlier = replace(earlier, rows=earlier.rows.once())
             draft.changes.deletions.append(Deletion(earlier.rows, whole, name, names=earlier.names.get(name, {})))
             entries, earlier_columns = explode_map(earlier.rows, earlier_columns)

@@ -15,6 +15,7 @@ from state_processor.options.user_serializers import TaskSerializers
 from state_processor.serializers.format_versions import Release
 from state_processor.support.doors import changing
 from state_processor.support.errors import OptionError, UnsupportedFormatError
+from state_processor.support.mappings import only_keys
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.plan.draft import OperatorChanges, OperatorDraft, OperatorMigration
 from state_processor.write.plan.source_operator import SourceOperator
@@ -237,9 +238,7 @@ class _Comparison:
         edited = self.changes.edits.keys() & self.kept_states.keys()
         changed = self.changes.operator_states or removed or migrated or edited or self.resized
         is_written = bool(changed or self.has_later_lists)
-        return OperatorStateOutcome(
-            is_written, {name: meta for name, meta in self.source_metas.items() if name in self.kept_states}
-        )
+        return OperatorStateOutcome(is_written, only_keys(self.source_metas, self.kept_states))
 
     def _timers_in_place(self) -> frozenset[str]:
         """Return the timers that stay in files of raw keyed state: if none of them changes, all of them."""

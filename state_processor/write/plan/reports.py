@@ -10,6 +10,7 @@ from state_processor.backends.write.tombstones import ChangeCounts
 from state_processor.display.showing import html_table
 from state_processor.display.text_tables import render_records, text_of
 from state_processor.support.doors import spelled
+from state_processor.support.mappings import attributes
 from state_processor.support.redaction import redacted
 
 UNCHANGED: Final = "unchanged"
@@ -97,7 +98,7 @@ class _Reports:
         rows = [
             {
                 "operator": report.uid or report.uid_hash,
-                **{name: getattr(report, name) for name in ("state", "kind", "outcome", "notes")},
+                **attributes(report, ("state", "kind", "outcome", "notes")),
             }
             for report in self
         ]
@@ -312,7 +313,7 @@ class WriteSummary:
         rows = []
         for operator in self.operators:
             if operator.states or operator.has_unread_keyed:
-                facts = {name: getattr(operator, name) for name in _SHOWN}
+                facts = attributes(operator, _SHOWN)
                 rows.append({"operator": operator.label, **facts, "states": ", ".join((*operator.states, *operator.unread))})
         return rows
 

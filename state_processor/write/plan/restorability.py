@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -94,7 +95,7 @@ class RegisteredStates:
     def of_savepoint(cls, drafts: Sequence[OperatorDraft]) -> RegisteredStates:
         """Return the states of a savepoint that is written: states that it keeps, and new ones."""
         carried = cls.carried(drafts)
-        return replace(carried, states=(*carried.states, *(state for draft in drafts for state in _added(draft))))
+        return replace(carried, states=(*carried.states, *chain.from_iterable(map(_added, drafts))))
 
     @classmethod
     def _of(cls, sources: Iterable[tuple[SourceOperator, OperatorDraft | None]]) -> RegisteredStates:
@@ -109,7 +110,10 @@ class RegisteredStates:
 
     def obstacles(self, release: Release) -> list[Obstacle]:
         """Return the reasons why a release does not restore the states."""
-        return [obstacle for state in self.states for obstacle in state.obstacles(release)]
+        obstacles: list[Obstacle] = []
+        for state in self.states:
+            obstacles += state.obstacles(release)
+        return obstacles
 
     @property
     def unchecked(self) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from state_processor.serializers.format_versions import Release, release_of
 from state_processor.serializers.shared_types import merged
 from state_processor.support.errors import UnsupportedFormatError, WriteError
 from state_processor.support.locks import cached_property
+from state_processor.support.mappings import map_values, names_of
 from state_processor.types.identifier import OperatorIdentifier
 
 _FIRST_ASYNCHRONOUS: Final = 2
@@ -85,9 +86,9 @@ class SourceOperator:
     @cached_property
     def _operator_versions(self) -> frozenset[int]:
         try:
-            handles = [s.managed_operator for s in self.operator.subtasks if s.managed_operator is not None]
+            handles = [handle for handle in self.operator.operator_handles if handle.states]
             label = operator_label(self.operator)
-            return frozenset(operator_header(self.snapshot, handle, label).version for handle in handles if handle.states)
+            return frozenset(operator_header(self.snapshot, handle, label).version for handle in handles)
         except UnsupportedFormatError:  # of serializers that are not known: files are copied
             return frozenset()
 
@@ -134,13 +135,12 @@ class SourceOperator:
     @cached_property
     def operator_states(self) -> dict[str, OperatorDescription]:
         """List, union and broadcast states by name."""
-        return {name: describe_operator_state(meta) for name, meta in self.operator_metas.items()}
+        return map_values(describe_operator_state, self.operator_metas)
 
     @property
     def recorded_states(self) -> tuple[str, ...]:
         """Names of list, union and broadcast states as `_metadata` has them; no file is read."""
-        handles = (subtask.managed_operator for subtask in self.operator.subtasks)
-        return tuple(dict.fromkeys(state.name for handle in handles if handle is not None for state in handle.states))
+        return tuple(dict.fromkeys(names_of(self.operator.operator_metas)))
 
     @property
     def states(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from state_processor.options.user_tables import as_table, columns_of_dictionaries, open_stream, with_plain_columns
 from state_processor.read.rows import with_metadata_of
+from state_processor.support.arrow_types import with_inner_types
 from state_processor.support.errors import InvalidRowError, OptionError
 from state_processor.support.late import pc
 from state_processor.write.rows.row_columns import later_message, named_later
@@ -280,12 +281,8 @@ def _plain_type(type_: pa.DataType) -> pa.DataType:
         return pa.timestamp("us", "UTC" if type_.tz else None)
     if tests.is_fixed_size_binary(type_):
         return pa.binary()
-    if tests.is_map(type_):
-        return pa.map_(_plain_type(type_.key_type), _plain_type(type_.item_type))
-    if tests.is_struct(type_):
-        return pa.struct([f.with_type(_plain_type(f.type)) for f in type_])
-    if tests.is_list(type_) or tests.is_large_list(type_) or tests.is_fixed_size_list(type_):
+    if tests.is_large_list(type_) or tests.is_fixed_size_list(type_):
         return pa.list_(_plain_type(type_.value_type))
     if tests.is_decimal256(type_) and type_.precision <= pa.decimal128(38, 0).precision:
         return pa.decimal128(type_.precision, type_.scale)
-    return _SHORT_OFFSETS.get(type_, type_)
+    return _SHORT_OFFSETS[type_] if type_ in _SHORT_OFFSETS else with_inner_types(type_, _plain_type)

@@ -28,8 +28,10 @@ from state_processor.serializers.kernel.encode.conversion_table import EXACT, co
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.wrapping import BYTES_FIELD
 from state_processor.serializers.table.logical_types import escape
+from state_processor.support.arrow_types import inner_types
 from state_processor.support.doors import spelled
 from state_processor.support.errors import InvalidRowError, OptionError, UnsupportedFormatError, third_party_errors
+from state_processor.support.mappings import without_keys
 from state_processor.types.declared_types import type_of_column
 from state_processor.types.state_specs import StateSpec, ValueState, spec_of
 from state_processor.write.rows.row_protocol import (
@@ -130,7 +132,7 @@ def check_byte_arrays(column: pa.Field, *, typed: bool, typing: str) -> None:
 
 def _has_bytes(type_: pa.DataType) -> bool:
     if pa.types.is_nested(type_):
-        return any(_has_bytes(type_.field(i).type) for i in range(type_.num_fields))
+        return any(map(_has_bytes, inner_types(type_)))
     return bool(pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_fixed_size_binary(type_))
 
 
@@ -369,7 +371,7 @@ class KeyedRows:
             require(names, columns.values())
             refuse_others(names, (self.key, *states), "name the state whose windows are meant, or drop the column")
             return columns
-        columns |= {n: c for n, c in self.context_columns(state).items() if n != LAST_ACCESS}
+        columns |= without_keys(self.context_columns(state), (LAST_ACCESS,))
         require(names, columns.values())
         content = (TIMESTAMP, FIRES_AT, "domain", "service", *NAMESPACES) if state.is_timer else (VALUE, shown_name(state.name))
         whole = state.kind in _ELEMENTS and any(n in names for n in _ELEMENTS[state.kind])

@@ -18,8 +18,10 @@ from state_processor.backends.formats.row_shapes import FIRES_AT, LAST_ACCESS, L
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.read.schemas import spark_ddl
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, TIMESTAMP, VALUE
+from state_processor.support.arrow_types import with_inner_types
 from state_processor.support.errors import InvalidRowError
 from state_processor.support.late import pc
+from state_processor.support.mappings import without_keys
 from state_processor.types.state_specs import EVENT_TIME, USER_TIMERS
 
 if TYPE_CHECKING:
@@ -197,11 +199,7 @@ def _of_numbers(type_: pa.DataType) -> pa.DataType:
         return pa.int32()
     if pa.types.is_timestamp(type_):
         return pa.int64()
-    if pa.types.is_struct(type_):
-        return pa.struct([f.with_type(_of_numbers(f.type)) for f in type_])
-    if pa.types.is_map(type_):
-        return pa.map_(_of_numbers(type_.key_type), _of_numbers(type_.item_type))
-    return pa.list_(_of_numbers(type_.value_type)) if pa.types.is_list(type_) else type_
+    return with_inner_types(type_, _of_numbers)
 
 
 def _in_order(numbers: Numbers) -> Numbers:
@@ -257,7 +255,7 @@ _QUEUE_DEFAULTS: Final = {DOMAIN: EVENT_TIME, SERVICE: USER_TIMERS}
 
 def explode_map(rows: Rows, columns: ColumnNames) -> tuple[Rows, dict[str, str]]:
     """Return a row per entry of the map in the column of the value, and the columns of these rows."""
-    context = {n: c for n, c in columns.items() if n not in (VALUE, LAST_ACCESS)}
+    context = without_keys(columns, (VALUE, LAST_ACCESS))
     named = {n: n for n in (MAP_KEY, MAP_VALUE, LAST_ACCESS) if n != LAST_ACCESS or n in columns}
     return rows.on_batches(partial(_exploded, columns=columns)), context | named
 

@@ -202,7 +202,10 @@ def _run_in_threads(task: Task, count: int, threads: int) -> list[pa.RecordBatch
     """Run a task on each number up to ``count``, with the context of this thread: registrations may belong to it."""
     with ThreadPoolExecutor(threads) as pool:
         running = [pool.submit(copy_context().run, _run, task, number) for number in range(count)]
-        return [batch for future in progress(running, "writing") for batch in future.result()]
+        results: list[pa.RecordBatch] = []
+        for future in progress(running, "writing"):
+            results += future.result()
+        return results
 
 
 def _run(task: Task, number: int) -> list[pa.RecordBatch]:

@@ -30,6 +30,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.evolution.migrated_values import ElementClasses, Observations
 from state_processor.serializers.shared_types import PortableType
 from state_processor.support.errors import NotFoundError, OptionError, StateProcessorError
+from state_processor.support.mappings import index_by_name, map_values
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.plan.draft import OperatorDraft, OperatorMigration
 from state_processor.write.plan.reports import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED, StateReport
@@ -43,7 +44,7 @@ PortableTypes = Mapping[str, Mapping[str, PortableType]]
 
 def portable(types: TypesByPath) -> PortableTypes:
     """Return types in a form that can be pickled."""
-    return {state: {path: PortableType.of(type_) for path, type_ in paths.items()} for state, paths in types.items()}
+    return {state: map_values(PortableType.of, paths) for state, paths in types.items()}
 
 
 def restored(types: PortableTypes) -> TypesByPath:
@@ -282,7 +283,7 @@ class _Decision:
             identifier = (self.identifier.uid, self.identifier.uid_hash)
             report = StateReport(*identifier, "", "all states", IMPOSSIBLE, (), (self.problem,))
             return OperatorMigration(reports=(report,))
-        types = {state: dict(paths) for state, paths in self.types.items()}
+        types = map_values(dict, self.types)
         problems: dict[str, list[str]] = {}
         for name in self.first.states:
             problems[name] = list(self._problems(name, types))
@@ -329,7 +330,7 @@ class _Decision:
         if name in self.metas:
             return describe_operator_state(self.metas[name]).kind
         assert self.header is not None
-        return describe_keyed(self.header, next(m for m in self.header.states if m.name == name)).kind
+        return describe_keyed(self.header, index_by_name(self.header.states)[name]).kind
 
 
 _LIST: Final = "Types.LIST(Types.STRING())"

@@ -38,6 +38,7 @@ from state_processor.serializers.core.temporal import depends_on_zone, in_time_z
 from state_processor.serializers.core.time_values import java_zone
 from state_processor.serializers.kryo.nested_kryo import for_flink, java_types
 from state_processor.support.errors import InvalidRowError, UnsupportedFormatError, third_party_errors
+from state_processor.support.mappings import map_values
 from state_processor.write.plan.draft import Deletion, StateRows
 from state_processor.write.plan.outcome import OperatorOutcome
 from state_processor.write.plan.reports import ADDED, REMOVED, REPLACED, UPDATED, OperatorSummary, StateChanges
@@ -87,7 +88,7 @@ def keyed_target(outcome: OperatorOutcome, engine: Engine) -> KeyedTarget | None
     return KeyedTarget.of(
         outcome,
         header,
-        java_types=kept_types | {name: java_types(state) for name, state in changes.added.items()},
+        java_types=kept_types | map_values(java_types, changes.added),
         hashing=key_hashing(outcome, engine, key_of(header)),
         updated=changes.updated,
         with_bytes=frozenset(name for name, (_, with_bytes) in changes.forms.items() if with_bytes),
@@ -477,6 +478,4 @@ def _elements(outcome: OperatorOutcome, name: str) -> int | None:
         return None
     if isinstance(source.operator_states[name], BroadcastDescription):
         return None
-    handles = (subtask.managed_operator for subtask in source.operator.subtasks)
-    states = (state for handle in handles if handle is not None for state in handle.states)
-    return sum(len(state.offsets) for state in states if state.name == name)
+    return sum(len(meta.offsets) for meta in source.operator.operator_metas if meta.name == name)

@@ -446,7 +446,9 @@ class SecondPass:
             yield result
 
     def _blobs(self, number: int) -> pa.Table:
-        batches = [batch for index in self.indexes for batch in index.read(number, self.staging)]
+        batches: list[pa.RecordBatch] = []
+        for index in self.indexes:
+            batches += index.read(number, self.staging)
         return pa.Table.from_batches(batches, SPILLED_BLOBS)
 
     def write_file(self, number: int, blobs: Batches) -> pa.RecordBatch:

@@ -70,6 +70,7 @@ from state_processor.serializers.kryo.nested_kryo import declare
 from state_processor.support.errors import InvalidRowError, third_party_errors
 from state_processor.support.late import pc
 from state_processor.support.locks import cached_property
+from state_processor.support.mappings import without_keys
 from state_processor.write.plan.draft import ElementEdits
 from state_processor.write.rows.row_protocol import Replaced
 from state_processor.write.tasks.passes import SPILLED_BLOBS, BatchEncoder, Batches, WrittenFile, fetch_blobs
@@ -156,7 +157,7 @@ class KeyedTarget(StateTarget):
         return LearnedHash(cast(PojoSerializer, key), self.hashing, self.max_parallelism)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "states"}
+        return without_keys(vars(self), ("states",))
 
 
 @dataclass(frozen=True)

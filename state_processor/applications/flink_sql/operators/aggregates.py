@@ -14,10 +14,19 @@ from state_processor.applications.flink_sql.bootstrap import (
     accumulator,
     accumulator_fields,
     aggregate_calls,
+    calls_of_view,
     distinct_values,
     distinct_views,
 )
-from state_processor.applications.flink_sql.fields import Identity, PlanFields, Relation, Relations, distinct_names, identity
+from state_processor.applications.flink_sql.fields import (
+    Identity,
+    PlanFields,
+    Relation,
+    Relations,
+    distinct_names,
+    identity,
+    picked,
+)
 from state_processor.applications.flink_sql.nodes import (
     WINDOWS,
     Column,
@@ -32,6 +41,7 @@ from state_processor.applications.flink_sql.nodes import (
 from state_processor.applications.flink_sql.state_changes import Calls, StateChanges, changed_calls
 from state_processor.errors import OptionError
 from state_processor.states import StateDescription
+from state_processor.support import index_by_name, names_of
 
 _DISTINCT: Final = re.compile(r"distinctAcc_(\d+)(_null_state)?")
 _VIEW: Final = re.compile(r"agg(\d+)\$(.+)")
@@ -44,7 +54,7 @@ def group_calls(node: PlanNode) -> list[AggregateCall]:
     retracts = node.at(needed)
     if retracts is None:
         retracts = (bool(node.at("needRetraction", default=False)),)
-    names = [f.name for f in distinct_names(_call_input(node))]
+    names = names_of(distinct_names(_call_input(node)))
     calls = node.at("partialOriginalAggCalls" if is_partial else "aggCalls", default=())
     return aggregate_calls(calls, names, retracts, texts_by_name(names, _call_columns(node)), node.release)
 
@@ -68,7 +78,7 @@ def _call_columns(node: PlanNode) -> Sequence[Column]:
         if before.kind.startswith("local-"):
             return before.left_columns
         if before.kind.startswith("incremental-"):
-            keys = [before.left_columns[int(i)] for i in before.at("partialAggGrouping", default=())]
+            keys = picked(before.left_columns, before.at("partialAggGrouping"))
             return [*keys, *(Column(str(call)) for call in group_calls(before))]
         if not before.operator.passes:
             break
@@ -77,7 +87,7 @@ def _call_columns(node: PlanNode) -> Sequence[Column]:
 
 def _identified_calls(node: PlanNode, relation: Relation) -> list[AggregateCall]:
     """Return the calls of an aggregate with the identities of columns instead of names."""
-    by_name = dict(zip((f.name for f in distinct_names(relation.fields)), relation.columns, strict=True))
+    by_name = dict(zip(names_of(distinct_names(relation.fields)), relation.columns, strict=True))
 
     def identified(name: str) -> Identity:
         return by_name.get(name) or identity("column of an unknown input", name, relation.rows, relation.columns)
@@ -116,8 +126,8 @@ def view_of(calls: Sequence[AggregateCall], fields: PlanFields, state: StateDesc
     views = distinct_views(calls)
     if match and int(match[1]) < len(views):
         columns = views[int(match[1])]
-        rows = {f.name: f for f in distinct_names(fields)}
-        view_calls = [call for call in calls if call.has_view and call.arguments == columns]
+        rows = index_by_name(distinct_names(fields))
+        view_calls = calls_of_view(calls, columns)
         call_names, values_text = ", ".join(map(str, view_calls)), view_calls[0].argument_text
         counted_as = "its number" if counted else "a bit for each of these calls that has counted it"
         if match[2]:

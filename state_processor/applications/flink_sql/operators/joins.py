@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from state_processor.applications.flink_sql.bootstrap import Input, JoinedRows, JoinSide
@@ -15,7 +14,7 @@ from state_processor.applications.flink_sql.fields import (
     Relations,
     distinct_names,
     identity,
-    names_of,
+    names_text,
     picked,
     resolved,
 )
@@ -79,7 +78,7 @@ def _multi_join(node: PlanNode, state: StateDescription) -> Meaning | None:
     joined_by = distinct_names(picked(side, [a["rightFieldIndex"] for a in joined if int(a["leftInputId"]) >= 0]))
     is_unique = has_rows(state.value)
     row = picked(side, min(keys, key=len, default=())) if is_unique else side
-    by = f", by {names_of(joined_by)}" if joined_by else ""
+    by = f", by {names_text(joined_by)}" if joined_by else ""
     text = f"rows of input {at}{by}: " + ("one for each unique key" if is_unique else "each with the number of copies")
     values = {"value": side} if is_unique else {}
     map_key = state.serializers.get("map_key")
@@ -144,13 +143,9 @@ def _started(node: PlanNode, at: int, outer: bool) -> JoinSide:
     output = node.inputs[at].output if at < len(node.inputs) else ()
     rows = Input.of(output, node.input_row(at), node.at("joinSpec", f"{side}Keys"))
     names = tuple(rows.columns)
-    keys = [_picked_names(names, key) for key in _unique_keys(node, side)]
+    keys = [picked(names, key) for key in _unique_keys(node, side)]
     within = next((key for key in keys if set(key) <= set(rows.key)), None)
     return JoinSide(rows, within or min(keys, key=len, default=()), outer, node.has_ttl.get(at, False))
-
-
-def _picked_names(names: Sequence[str], positions: Iterable[Any]) -> tuple[str, ...]:
-    return tuple(names[int(position)] for position in positions)
 
 
 def _changes(old: PlanNode, new: PlanNode) -> StateChanges:

@@ -13,7 +13,7 @@ from state_processor.applications.flink_sql.fields import (
     Relations,
     identity,
     is_time,
-    names_of,
+    names_text,
     picked,
     resolved,
 )
@@ -146,14 +146,14 @@ def _ranked(node: PlanNode, state: StateDescription) -> Meaning | None:
     unique = picked(row, node.at("rankStrategy", "primaryKeys"))
     by_order = {"map_key": order, "value": row}
     return {
-        "data-state": Meaning(f"rows of the input, by {names_of(order)}", by_order),
-        "data-state-with-append": Meaning(f"ranked rows, by {names_of(order) or 'arrival'}", by_order),
+        "data-state": Meaning(f"rows of the input, by {names_text(order)}", by_order),
+        "data-state-with-append": Meaning(f"ranked rows, by {names_text(order) or 'arrival'}", by_order),
         "data-state-with-update": Meaning(
-            f"ranked rows, by {names_of(unique)}, with their position among equal rows",
+            f"ranked rows, by {names_text(unique)}, with their position among equal rows",
             {"map_key": unique, "value": row},
             ("record", "place"),
         ),
-        "sorted-map": Meaning(f"the number of rows of each {names_of(order)}", {"value": order}),
+        "sorted-map": Meaning(f"the number of rows of each {names_text(order)}", {"value": order}),
         "Top1-Rank-State": Meaning("the first row", {"value": row}),
         "counterState": Meaning("the number of emitted rows"),
         "rankEnd": Meaning("the last rank, from a column of the input"),
@@ -207,7 +207,7 @@ def _started_ranks(node: PlanNode) -> RankedRows:
         kind = "first"
     if kind != "count" and rows.processing_time & {sort.column for sort in order}:
         raise OptionError("its order is the processing time of rows, which is not stored")
-    unique = tuple(names[int(i)] for i in node.at("rankStrategy", "primaryKeys", default=()))
+    unique = picked(names, node.at("rankStrategy", "primaryKeys"))
     return RankedRows(rows, kind, order, end, unique, node.has_ttl.get(0, False))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final
 
 from state_processor.applications.flink_sql.bootstrap import AggregateCall, accumulator, aggregate_calls
@@ -21,7 +22,7 @@ from state_processor.applications.flink_sql.fields import (
     distinct_names,
     identity,
     is_time,
-    names_of,
+    names_text,
     normal_form,
     picked,
     resolved,
@@ -39,6 +40,7 @@ from state_processor.applications.flink_sql.state_changes import (
 )
 from state_processor.errors import StateMigrationError
 from state_processor.states import EVENT_TIMER, MAP, StateDescription
+from state_processor.support import names_of
 
 _FIRST, _SECOND = 1, 2
 _OTHERS: Final = by_name(
@@ -72,7 +74,7 @@ def _calls(node: PlanNode, columns: Sequence[str], texts: Mapping[str, str] | No
 
 def _named_calls(node: PlanNode) -> list[AggregateCall]:
     """Return the calls; arguments are columns of the input, and constants."""
-    names = [f.name for f in distinct_names(node.left)]
+    names = names_of(distinct_names(node.left))
     return _calls(node, _with_constants(node, names), texts_by_name(names, node.left_columns))
 
 
@@ -92,13 +94,14 @@ def _meaning(node: PlanNode, state: StateDescription) -> Meaning | None:
         by_order = {"map_key": _order(node)} if state.kind == MAP else {}
         return Meaning(calls_text(calls, "all rows so far"), rows | by_order)
     if state.name == "sortedListState":
-        text = f"the numbers of rows by {names_of(_order(node))}, in this order"
+        text = f"the numbers of rows by {names_text(_order(node))}, in this order"
         return Meaning(text, {"value": _order(node)}, ("order", "numbers"))
     return view_of(calls, node.left, state, counted=bounded) or _OTHERS(node, state)
 
 
 def _order(node: PlanNode) -> PlanFields:
-    return picked(node.input_row(), [position for group in _spec(node, "groups")[:1] for position in _ordered_by(group)])
+    groups = _spec(node, "groups")
+    return picked(node.input_row(), list(_ordered_by(groups[0])) if groups else [])
 
 
 def _columns(node: PlanNode) -> Columns:
@@ -132,7 +135,7 @@ _TIMERS: Final = Successor(
 
 def _changes(old: PlanNode, new: PlanNode) -> StateChanges:
     before, after = old.input_relations[0], new.input_relations[0]
-    same_types(before, after, before.picked(position for group in _spec(old, "groups") for position in _ordered_by(group)))
+    same_types(before, after, before.picked(chain.from_iterable(map(_ordered_by, _spec(old, "groups")))))
     rows = changed_value(before, after)
     added = set(after.columns) - set(before.columns)
 

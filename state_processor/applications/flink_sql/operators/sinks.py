@@ -11,6 +11,7 @@ from state_processor.applications.flink_sql.nodes import JobGraph, Meaning, Oper
 from state_processor.applications.flink_sql.state_changes import StateChanges, changed_value, same_types
 from state_processor.errors import StateMigrationError
 from state_processor.states import StateDescription
+from state_processor.support import names_of
 
 
 def sink_row(node: PlanNode) -> PlanFields:
@@ -47,7 +48,7 @@ def _meaning(node: PlanNode, state: StateDescription) -> Meaning | None:
         return None
     row = sink_row(node)
     roles = {"value": row} if row and has_rows(state.value) else {}
-    upsert = tuple(row[int(i)] for i in node.at("inputUpsertKey", default=())) if row else ()
+    upsert = picked(row, node.at("inputUpsertKey")) if row else ()
     by_row = {"map_key": upsert or row} if row and state.name == "rowToSqnState" else {}
     return Meaning(_SEQUENCES[state.name], roles | by_row, ("record", "timestamp"))
 
@@ -55,7 +56,7 @@ def _meaning(node: PlanNode, state: StateDescription) -> Meaning | None:
 def _primary_key(node: PlanNode) -> list[list[int]]:
     """Return the positions of the primary key among the stored columns."""
     names = node.at("dynamicTableSink", "table", "resolvedTable", "schema", "primaryKey", "columns", default=())
-    row = [f.name for f in sink_row(node)]
+    row = names_of(sink_row(node))
     return [list(map(row.index, names)) if row else []]
 
 

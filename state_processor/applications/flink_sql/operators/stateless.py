@@ -34,6 +34,7 @@ from state_processor.applications.flink_sql.nodes import (
     by_name,
     unknown_rows,
 )
+from state_processor.support import names_of, without_keys
 
 _NO_ROWS: Final = frozenset({"ProjectPushDown", "ReadingMetadata", "WatermarkPushDown", "SourceWatermark"})
 """Abilities of sources that do not select rows."""
@@ -54,10 +55,10 @@ def _table_rows(node: PlanNode, inputs: Relations) -> Relation:
     conditions: list[Any] = []
     for ability in node.at("scanTableSource", "abilities", default=()):
         if ability.get("type") not in _NO_ROWS:
-            content = {name: part for name, part in ability.items() if name != "producedType"}
+            content = without_keys(ability, ("producedType",))
             conditions.append(resolved(content, names) if names else node.at("scanTableSource"))
         if ability.get("type") == "ProjectPushDown":
-            names = [f.name for f in row_fields(ability.get("producedType"))]
+            names = names_of(row_fields(ability.get("producedType")))
             paths = zip(names, ability.get("projectedFields", ()), strict=False)
             # Positions of fields of rows that become columns, by name: a column may have the same name.
             inner = {name: (stored[path[0]], *path[1:]) for name, path in paths if len(path) > 1}
@@ -201,11 +202,11 @@ def _search(operand: str | None, sarg: Any) -> str | None:
         return f"{operand} IN ({', '.join(_literal(lower) for lower, _ in bounds)})"
     conditions = []
     for lower, upper in bounds:
-        parts = [
-            f"{operand} {sign}{'=' if bound.get('boundType') == 'CLOSED' else ''} {_literal(bound)}"
-            for sign, bound in ((">", lower), ("<", upper))
-            if bound
-        ]
+        parts = []
+        for sign, bound in ((">", lower), ("<", upper)):
+            if bound:
+                closed = "=" if bound.get("boundType") == "CLOSED" else ""
+                parts.append(f"{operand} {sign}{closed} {_literal(bound)}")
         conditions.append(" AND ".join(parts))
     return " OR ".join(conditions)
 
@@ -228,7 +229,7 @@ def _projection(node: PlanNode) -> Columns:
     projection = node.at("projection")
     if not isinstance(projection, list):
         return node.left_columns
-    names = [f.name for f in node.output]
+    names = names_of(node.output)
     columns = []
     for expression, name in zip(projection, names, strict=True):
         column = _projected(expression, node.left_columns)

@@ -12,7 +12,7 @@ from state_processor.applications.flink_sql.fields import (
     Relations,
     identity,
     is_time,
-    names_of,
+    names_text,
     normal_form,
     picked,
 )
@@ -104,7 +104,7 @@ def has_sides_of_windows(states: States) -> bool | None:
 def _window_rank(node: PlanNode, state: StateDescription) -> Meaning | None:
     order = picked(node.input_row(), [f["index"] for f in node.at("sortSpec", "fields", default=())])
     if state.name == "window_rank":
-        return Meaning(f"ranked rows of a window, by {names_of(order)}", {"map_key": order, "value": node.input_row()})
+        return Meaning(f"ranked rows of a window, by {names_text(order)}", {"map_key": order, "value": node.input_row()})
     return by_name(WINDOWS)(node, state)
 
 

@@ -27,7 +27,7 @@ def _explained(head: str, *frames: str) -> tuple[Kind, str]:
 
 
 def test_every_class_that_throws_has_a_place() -> None:
-    last = places._PLACES[-1][0]
+    last = places._CLASSES[-1][0]
     frames = [f"{PREFIX}{name}.call" for name in stored_classes()]
     without = [frame for frame in frames_of_places(frames) if (room := room_of([frame])) is None or room[0] is last]
     assert without == []

@@ -1,0 +1,60 @@
+"""Some entries of a dictionary, the same keys with other values; names, an index by names, attributes by names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+R = TypeVar("R")
+
+
+class Named(Protocol):
+    """A state, a field, a file."""
+
+    @property
+    def name(self) -> str: ...
+
+
+N = TypeVar("N", bound=Named)
+
+
+def only_keys(mapping: Mapping[K, V], keys: Container[object]) -> dict[K, V]:
+    """Return the entries of a mapping that have these keys, in the order of the mapping."""
+    return {key: value for key, value in mapping.items() if key in keys}
+
+
+def without_keys(mapping: Mapping[K, V], keys: Container[object]) -> dict[K, V]:
+    """Return the entries of a mapping that have other keys than these, in the order of the mapping."""
+    return {key: value for key, value in mapping.items() if key not in keys}
+
+
+def map_values(function: Callable[[V], R], mapping: Mapping[K, V]) -> dict[K, R]:
+    """Return the same keys with the results of a function for their values."""
+    return {key: function(value) for key, value in mapping.items()}
+
+
+def names_of(items: Iterable[Named]) -> list[str]:
+    """Return the names of states, fields or files."""
+    return [item.name for item in items]
+
+
+def index_by_name(items: Iterable[N]) -> dict[str, N]:
+    """Return states, fields or files by their names. The last one of equal names counts."""
+    return {item.name: item for item in items}
+
+
+def without_none(values: Iterable[V | None]) -> list[V]:
+    """Return the values that are not ``None``."""
+    return [value for value in values if value is not None]
+
+
+def inverted(mapping: Mapping[K, V]) -> dict[V, K]:
+    """Return the keys by their values. The last key of equal values counts."""
+    return {value: key for key, value in mapping.items()}
+
+
+def attributes(owner: object, names: Iterable[str]) -> dict[str, Any]:
+    """Return some attributes of an object by their names, in the order of the names."""
+    return {name: getattr(owner, name) for name in names}
