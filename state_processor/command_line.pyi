@@ -2,6 +2,7 @@
 
 from state_processor.backends.read.read_options import (
     DIFFERENCES as DIFFERENCES,
+    ROWS as ROWS,
 )
 from state_processor.commands.command import (
     ANY_OPERATOR as ANY_OPERATOR,
@@ -22,6 +23,7 @@ from state_processor.commands.command import (
     check_new as check_new,
     command as command,
     defaults_of as defaults_of,
+    flag as flag,
     flag_values as flag_values,
     flags as flags,
     group as group,
@@ -47,12 +49,12 @@ from state_processor.commands.listing import (
 from state_processor.commands.rewriting import (
     rewriting as rewriting,
 )
-from state_processor.commands.row_files import (
-    FORMATS as FORMATS,
-    write_rows as write_rows,
-)
 from state_processor.commands.showing import (
+    COLUMNS as COLUMNS,
     DISPLAY as DISPLAY,
+    KIND as KIND,
+    WHERE as WHERE,
+    state_batches as state_batches,
 )
 from state_processor.commands.terminal import (
     complain as complain,

@@ -159,6 +159,7 @@ from state_processor.read.projection import (
 )
 from state_processor.read.rows import (
     Rows as Rows,
+    read_type as read_type,
     with_read_types as with_read_types,
 )
 from state_processor.read.scans import (

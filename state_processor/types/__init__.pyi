@@ -128,5 +128,6 @@ from state_processor.types.identifier import (
     MAPPING_VERSION as MAPPING_VERSION,
 )
 from state_processor.types.state_specs import (
+    StateSpec as StateSpec,
     whole_type as whole_type,
 )

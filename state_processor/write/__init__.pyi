@@ -10,6 +10,7 @@ from state_processor.serializers.kernel.encode.conversion_table import (
     spark_name as spark_name,
 )
 from state_processor.write.build import (
+    DEFAULT_VERSION as DEFAULT_VERSION,
     SavepointBuild as SavepointBuild,
 )
 from state_processor.write.plan.converted_states import (
@@ -17,6 +18,7 @@ from state_processor.write.plan.converted_states import (
     write_as as write_as,
 )
 from state_processor.write.plan.draft import (
+    DEFAULT_MAX_PARALLELISM as DEFAULT_MAX_PARALLELISM,
     OperatorDraft as OperatorDraft,
 )
 from state_processor.write.plan.keyed_changes import (

@@ -23,6 +23,7 @@ from state_processor import __version__
 from state_processor.applications.fleet.measures import KINDS
 from state_processor.applications.fleet.table import SORTS, fleet
 from state_processor.applications.report.page import STYLE
+from state_processor.applications.row_files.formats import write_rows
 from state_processor.command_line import (
     PRINTING,
     UNBOUNDED,
@@ -42,7 +43,6 @@ from state_processor.command_line import (
     size_text,
     switch,
     text_of,
-    write_rows,
     write_text,
 )
 from state_processor.errors import OptionError, StateProcessorError

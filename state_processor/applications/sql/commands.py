@@ -11,9 +11,9 @@ from typing import Any, Final, get_args
 
 import pyarrow as pa
 
+from state_processor.applications.row_files.formats import FORMATS, write_rows
 from state_processor.applications.sql.session import QueryResult, SqlSession
 from state_processor.command_line import (
-    FORMATS,
     SNAPSHOT,
     VERTICAL,
     UnclosedFile,
@@ -31,7 +31,6 @@ from state_processor.command_line import (
     print_table,
     say,
     switch,
-    write_rows,
 )
 from state_processor.errors import NotFoundError, OptionError, StateProcessorError
 from state_processor.options import KEYWORD_OPTIONS, Kind

@@ -1,7 +1,7 @@
 """Files of rows: their formats, recognized by the file name, writing of batches, and reading.
 
 Batches are written one by one. CSV and JSON don't have bytes, nested values or timestamps: these become text by the rules of
-:func:`~state_processor.display.text_tables.json_value`.
+:func:`~state_processor.command_line.json_value`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet
 
-from state_processor.commands.command import UnclosedFile
-from state_processor.display.text_tables import json_text, json_value
-from state_processor.support.errors import InvalidRowError, MissingFileError, OptionError
-from state_processor.support.late import pc
+from state_processor.command_line import UnclosedFile, json_text, json_value
+from state_processor.errors import InvalidRowError, MissingFileError, OptionError
+from state_processor.support import pc
 
 FormatWriter = Callable[[Any, pa.Schema], AbstractContextManager[Callable[[pa.RecordBatch], object]]]
 """Function that returns a context manager; its value writes a batch into a file."""
@@ -284,7 +283,7 @@ def _array(name: str, values: Iterable[Any], type_: pa.DataType) -> pa.Array:
 
 
 def _value(value: Any, type_: pa.DataType) -> Any:
-    """Return a value of JSON as Arrow takes it; see :func:`~state_processor.display.text_tables.json_value`."""
+    """Return a value of JSON as Arrow takes it; see :func:`~state_processor.command_line.json_value`."""
     if value is None:
         return None
     if pa.types.is_struct(type_):

@@ -7,10 +7,17 @@ import sys
 from itertools import chain
 from typing import Final
 
-from state_processor.backends.read.read_options import ROWS
-from state_processor.commands.command import (
+from state_processor import OperatorIdentifier
+from state_processor.applications.row_files.formats import FORMATS, format_of, named_format, write_rows
+from state_processor.arrow import SavepointReader
+from state_processor.command_line import (
+    COLUMNS,
+    DISPLAY,
+    KIND,
+    ROWS,
     SNAPSHOT,
     UID,
+    WHERE,
     UnclosedFile,
     argument,
     check_new,
@@ -18,18 +25,13 @@ from state_processor.commands.command import (
     flag_values,
     flags,
     new_file,
+    say,
+    state_batches,
     switch,
 )
-from state_processor.commands.row_files import FORMATS, format_of, named_format, write_rows
-from state_processor.commands.showing import COLUMNS, DISPLAY, KIND, WHERE, state_batches
-from state_processor.commands.terminal import say
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import SnapshotOptions
-from state_processor.options.option import check_given
-from state_processor.read.snapshot_reader import SavepointReader
-from state_processor.support.errors import OptionError
-from state_processor.support.mappings import without_keys
-from state_processor.types.identifier import OperatorIdentifier
+from state_processor.errors import OptionError
+from state_processor.options import SnapshotAccess, SnapshotOptions, check_given
+from state_processor.support import without_keys
 
 _STANDARD_OUTPUT: Final = "-"
 _CSV: Final = "csv"

@@ -22,9 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import state_processor as sp
+from state_processor.applications.row_files.formats import FORMATS, write_rows
 from state_processor.cli import BAD_INPUT, main
 from state_processor.commands.command import new_file
-from state_processor.commands.row_files import FORMATS, write_rows
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, TYPES_PATH, expected_values
 
 TOTALS = expected_values(ORDERS, "orders", "total")

@@ -11,8 +11,9 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet
 
-from state_processor import arrow
-from state_processor.commands.command import (
+from state_processor import ListState, MapState, ValueState, arrow
+from state_processor.applications.row_files.formats import FORMATS, named_format, read_rows
+from state_processor.command_line import (
     UID,
     argument,
     command,
@@ -21,20 +22,16 @@ from state_processor.commands.command import (
     pairs,
     positive,
     repeated,
+    rewriting,
+    say,
     switch,
 )
-from state_processor.commands.rewriting import rewriting
-from state_processor.commands.row_files import FORMATS, named_format, read_rows
-from state_processor.commands.terminal import say
-from state_processor.options.keywords import KEYWORD_OPTIONS
-from state_processor.read.rows import read_type
-from state_processor.support.errors import InvalidRowError, NotFoundError, OptionError
-from state_processor.support.mappings import only_keys
-from state_processor.types.declared_types import parse_type
-from state_processor.types.state_specs import ListState, MapState, StateSpec, ValueState
-from state_processor.write.build import DEFAULT_VERSION, SavepointBuild
-from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM
-from state_processor.write.savepoint_writer import SavepointWriter
+from state_processor.errors import InvalidRowError, NotFoundError, OptionError
+from state_processor.options import KEYWORD_OPTIONS
+from state_processor.states import read_type
+from state_processor.support import only_keys
+from state_processor.types import StateSpec, parse_type
+from state_processor.write import DEFAULT_MAX_PARALLELISM, DEFAULT_VERSION, SavepointBuild
 
 _ROWS: Final = argument("--rows", required=True, metavar="FILE", help="a CSV, JSON, Parquet or Arrow file; - for standard input")
 _TYPES: Final = ("types", "python_type")
@@ -72,7 +69,7 @@ def _update(plan: SavepointBuild, options: argparse.Namespace) -> None:
         if any(type_ is not None and type_.byte_arrays for type_ in map(read_type, schema)):
             raise InvalidRowError(f"{error}. The state is of PyFlink: declare its type by --python-type") from None
         raise
-    writer = SavepointWriter(plan)
+    writer = arrow.SavepointWriter(plan)
     if options.delete:
         writer.delete_keys(options.uid, rows.select(["key"]) if "key" in rows.column_names else rows, options.state)
     else:
@@ -102,7 +99,7 @@ def _update(plan: SavepointBuild, options: argparse.Namespace) -> None:
     python=("SavepointWriter.with_keyed_state",),
 )
 def _new(options: argparse.Namespace) -> None:
-    from state_processor.opening import open
+    from state_processor import open
 
     stored: Mapping[str, StateSpec] = {}
     key = None if options.key_type is None else parse_type(options.key_type)
@@ -123,7 +120,7 @@ def _new(options: argparse.Namespace) -> None:
         if name not in (options.key, *stored, *states):
             raise NotFoundError.naming_nearest("state", name, sorted(stored), f"operator {options.uid!r} of {options.types_from}")
     states = only_keys(stored, rows.column_names) | states
-    writer = SavepointWriter.new(options.max_parallelism, options.flink_version)
+    writer = arrow.SavepointWriter.new(options.max_parallelism, options.flink_version)
     writer.with_keyed_state(options.uid, rows, options.key, key, states or None)
     say(str(writer.write(options.path, overwrite=options.overwrite)))
 
@@ -134,7 +131,7 @@ def _declared(flag: str, texts: list[str]) -> Mapping[str, str]:
 
 def _column_types(key_column: str, key: Any, states: Mapping[str, StateSpec]) -> dict[str, pa.DataType]:
     """Return the types of the columns that the states are written from."""
-    from state_processor.serializers.decode_options import DecodeOptions
+    from state_processor.serializers import DecodeOptions
 
     options = DecodeOptions(nanos="string")
     types = {} if key is None else {key_column: key.arrow_type(options)}
