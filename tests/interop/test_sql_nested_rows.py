@@ -114,8 +114,9 @@ def test_joins_of_nested_rows_go_on(version: str, spark: SparkSession, tmp_path:
     made = tmp_path / "made"
     uids = bootstrap(spark, first["savepoint"], plan, made)
     assert len(uids) == len(QUERIES)
+    readers = [sp.arrow.SavepointReader.read(path, plan=plan) for path in (made, first["savepoint"])]
     for uid, state in product(uids, ("left-records", "right-records")):
-        found, expected = (entries(path, plan, uid, state) for path in (made, first["savepoint"]))
+        found, expected = (entries(reader, uid, state) for reader in readers)
         assert found == sorted(map(moved, expected)) != []
     sql_queries.write_lines(tmp_path / "files", "2", LATER)
     after = {
