@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.backends.files.changes import BufferedSink, FileSink
+from state_processor.backends.files.scratch import scratch_space
 from state_processor.backends.formats import entry_framing as framing
 from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats.framing import END_OF_KEY_GROUP, LAST_OF_STATE
@@ -238,7 +239,7 @@ class KeyedStateFileWriter(KeyedFileWriter):
         result = super()._check(data, place)
         is_full = self._seen.count >= spilled_keys.MOST_KEYS
         if self._spilled is None and is_full:
-            self._spilled = SpilledKeys.in_scratch_space()
+            self._spilled = SpilledKeys(scratch_space().directory())
         elif self._spilled is not None and result[framing.STATUS] == framing.OK:
             with self._spilled.reporting():
                 self._spilled.add_keys(data)

@@ -7,7 +7,6 @@ behind the first table are written, too: the message of the error names the key.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,9 +16,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from state_processor.backends.files.scratch import DIRECTORY_VARIABLE, scratch_space
 from state_processor.backends.formats.entry_framing import KeyFilter, entry_spans, find_key, first_repeated, frame_keys, with_room
-from state_processor.support.errors import OptionError, ScratchSpaceError
+from state_processor.support.errors import ScratchSpaceError
 
 MOST_KEYS: Final = 1 << 20
 """Number of keys of a full table, which takes 32 MB."""
@@ -42,16 +40,6 @@ class SpilledKeys:
         self._prints, self._keys = directory / "fingerprints", directory / "keys"
         self._bounds: list[npt.NDArray[np.int64]] = []
         self._key_sizes: list[int] = []
-
-    @classmethod
-    def in_scratch_space(cls) -> SpilledKeys | None:
-        """Return keys in the scratch space; ``None`` without a directory for temporary files: then keys stay in memory."""
-        try:
-            return cls(scratch_space().directory())
-        except (OptionError, ScratchSpaceError):
-            if os.environ.get(DIRECTORY_VARIABLE):
-                raise
-            return None
 
     @contextmanager
     def reporting(self) -> Iterator[None]:

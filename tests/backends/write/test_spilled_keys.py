@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state_processor.backends.files.scratch import DIRECTORY_VARIABLE, scratch_space
+from state_processor.backends.files.scratch import scratch_space
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.write import spilled_keys
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT
@@ -91,21 +91,3 @@ def test_a_disk_that_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ScratchSpaceError, match=r"keys of a large key group can't be written to .*Set STATE_PROCESSOR_SCRATCH"):
         written({(5, 0): [[b"a"], [b"b"]]})
     assert scratch_files() == []
-
-
-def test_keys_stay_in_memory_without_scratch_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a host without a directory for temporary files, unless the user names a directory."""
-    monkeypatch.setattr(spilled_keys, "MOST_KEYS", 1)
-    monkeypatch.delenv(DIRECTORY_VARIABLE, raising=False)
-    blobs = [[b"a"], [b"b"], [b"c"]]
-    together = written({(5, 0): blobs})
-
-    def refuse() -> None:
-        raise ScratchSpaceError("scratch space /tmp: cannot be used: read-only file system")
-
-    monkeypatch.setattr(spilled_keys, "scratch_space", refuse)
-    assert written({(5, 0): blobs}) == together
-    assert "occurs more than once" in written({(5, 0): [*blobs, [b"a"]]})
-    monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
-    with pytest.raises(ScratchSpaceError, match="read-only file system"):
-        written({(5, 0): blobs})
