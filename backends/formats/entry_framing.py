@@ -95,29 +95,6 @@ def rehash(old, new):  # type: ignore[no-untyped-def]
             insert(new, old[i, 0], old[i, 1])
 
 
-@entry_point(read(uint64, 2), written(uint64, 2))
-def first_repeated(prints, seen):  # type: ignore[no-untyped-def]
-    """Add fingerprints to a table; return the row of the first that is there already, or -1."""
-    for i in range(len(prints)):
-        if not insert(seen, prints[i, 0], prints[i, 1]):
-            return np.int64(i)
-    return np.int64(-1)
-
-
-@entry_point(read(uint8), uint64, uint64)
-def find_key(data, first, second):  # type: ignore[no-untyped-def]
-    """Return the position of the first framed entry whose key has a fingerprint, or -1."""
-    pos = np.int64(0)
-    while pos < len(data):
-        key = pos + 4
-        end = key + load_be_i32(data, pos)
-        one, other = fingerprint(data, key, end)
-        if one == first and other == second:
-            return np.int64(pos)
-        pos = end + 4 + load_be_i32(data, end)
-    return np.int64(-1)
-
-
 @entry_point(read(uint8), int64, int64, written(uint64, 2), written(int64), allocates=True)
 def check_entries(data, key_group, prefix, seen, result):  # type: ignore[no-untyped-def]
     """Check framed entries from ``result[POSITION]`` to the end or to the first wrong entry.
@@ -365,16 +342,6 @@ class KeyFilter:
     def __init__(self) -> None:
         self._seen = np.zeros((_FIRST_SLOTS, 2), dtype=np.uint64)
         self._used = 0
-
-    @property
-    def count(self) -> int:
-        """Number of keys."""
-        return self._used
-
-    def fingerprints(self) -> npt.NDArray[np.uint64]:
-        """Return the fingerprints of the keys."""
-        prints: npt.NDArray[np.uint64] = self._seen[self._seen[:, 0] != 0]
-        return prints
 
     def clear(self) -> None:
         """Forget all keys."""

@@ -22,7 +22,6 @@ from state_processor.backends.write.keyed_writer import (
     KeyedStateWriter,
     KeyedSubtask,
 )
-from state_processor.backends.write.spilled_keys import MOST_MEMORY
 from state_processor.backends.write.store_writer import FORST, ROCKSDB, RUN_BYTES, KeyedStateStoreWriter
 from state_processor.support.doors import changing, checked_choice, choice_of, spelled
 from state_processor.support.errors import OptionError
@@ -82,7 +81,7 @@ class _FileFormat:
     shares_files = False
     keeps_raw_timers = False
     registers_asynchronous = False
-    most_memory: ClassVar[int | None] = None
+    most_memory = None
 
     def check_states(self, states: Iterable[state_headers.StateMetaInfo], operator: str) -> None:
         """See :class:`KeyedFormat`."""
@@ -101,24 +100,11 @@ class CanonicalFormat(_FileFormat):
     """The canonical format, which each backend but ForSt restores entry by entry."""
 
     savepoint_format: str = properties.CANONICAL
-    most_memory: ClassVar[int | None] = MOST_MEMORY
     _writer = KeyedStateFileWriter
 
     def has(self, handle: h.KeyedStateHandle, open_source: Callable[[], KeyedStateSource]) -> bool:
         """See :class:`KeyedFormat`."""
         return isinstance(handle, h.KeyGroupsStateHandle) and handle.is_savepoint
-
-    @contextmanager
-    def open_writer(
-        self, open_sink: OpenSink, subtask: KeyedSubtask, base: BaseStore | None = None
-    ) -> Iterator[KeyedStateWriter]:
-        """See :class:`KeyedFormat`."""
-        with open_sink("keyed") as sink:
-            writer = KeyedStateFileWriter(sink, subtask)
-            try:
-                yield writer
-            finally:
-                writer.discard()
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.backends.files.changes import BufferedSink, FileSink
-from state_processor.backends.files.scratch import scratch_space
 from state_processor.backends.formats import entry_framing as framing
 from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats.framing import END_OF_KEY_GROUP, LAST_OF_STATE
@@ -41,11 +40,9 @@ from state_processor.backends.state.descriptions import (
     describe_keyed,
 )
 from state_processor.backends.state.key_groups import prefix_size
-from state_processor.backends.write import spilled_keys
 from state_processor.backends.write.entry_encoder import GroupState
 from state_processor.backends.write.operator_writer import encode_columns
 from state_processor.backends.write.sorted_entries import order_of_keys
-from state_processor.backends.write.spilled_keys import SpilledKeys
 from state_processor.serializers.base import write_versioned_snapshot
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
@@ -209,7 +206,6 @@ class KeyedStateFileWriter(KeyedFileWriter):
     """Writes the keyed state file of one subtask."""
 
     def _begin_file(self) -> None:
-        self._spilled: SpilledKeys | None = None
         self._offsets = np.zeros(len(self.key_groups), dtype=np.int64)
         self._held: bytes | memoryview = b""
         target = DataOutput()
@@ -223,45 +219,12 @@ class KeyedStateFileWriter(KeyedFileWriter):
 
     def close(self) -> h.KeyGroupsStateHandle:
         """Complete the file and return its handle."""
-        self._check_spilled()
         self._end(END_OF_KEY_GROUP)
         self._file.close()
         stream = h.RelativeFileStateHandle(self._sink.name, self._sink.size)
         return h.KeyGroupsStateHandle(h.SAVEPOINT_KEY_GROUPS, self.key_groups, h.Offsets.of(self._offsets.tolist()), stream)
 
-    def discard(self) -> None:
-        """Remove files in scratch space."""
-        if self._spilled is not None:
-            self._spilled.remove()
-            self._spilled = None
-
-    def _check(self, data: npt.NDArray[np.uint8], place: GroupState) -> npt.NDArray[np.int64]:
-        result = super()._check(data, place)
-        is_full = self._seen.count >= spilled_keys.MOST_KEYS
-        if self._spilled is None and is_full:
-            self._spilled = SpilledKeys(scratch_space().directory())
-        elif self._spilled is not None and result[framing.STATUS] == framing.OK:
-            with self._spilled.reporting():
-                self._spilled.add_keys(data)
-        if self._spilled is not None and is_full:
-            with self._spilled.reporting():
-                self._spilled.add_table(self._seen)
-            self._seen.clear()
-        return result
-
-    def _check_spilled(self) -> None:
-        """Refuse a key of the key group that occurs in several tables."""
-        if self._spilled is None or self._place is None:
-            return
-        with self._spilled.reporting():
-            self._spilled.add_table(self._seen)
-            key = self._spilled.repeated()
-        if key is not None:
-            raise self._refused(key, *self._place, np.array([framing.DUPLICATE, 0], dtype=np.int64))
-        self.discard()
-
     def _begin(self, before: GroupState | None, place: GroupState) -> None:
-        self._check_spilled()
         key_group, state_id = place
         if before is not None and before[0] == key_group:
             self._end(state_id)
