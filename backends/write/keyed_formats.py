@@ -22,7 +22,7 @@ from state_processor.backends.write.keyed_writer import (
     KeyedStateWriter,
     KeyedSubtask,
 )
-from state_processor.backends.write.store_writer import FORST, ROCKSDB, RUN_BYTES, KeyedStateStoreWriter
+from state_processor.backends.write.store_writer import FORST, ROCKSDB, KeyedStateStoreWriter
 from state_processor.support.doors import changing, checked_choice, choice_of, spelled
 from state_processor.support.errors import OptionError
 
@@ -54,10 +54,6 @@ class KeyedFormat(Protocol):
     def registers_asynchronous(self) -> bool:
         """True if the backend registers states of the asynchronous API separately."""
 
-    @property
-    def most_memory(self) -> int | None:
-        """Bytes of memory that the entries of a key group take at most, about; ``None`` if all of them are in memory."""
-
     def check_states(self, states: Iterable[state_headers.StateMetaInfo], operator: str) -> None:
         """Refuse states that the format can't store."""
 
@@ -81,7 +77,6 @@ class _FileFormat:
     shares_files = False
     keeps_raw_timers = False
     registers_asynchronous = False
-    most_memory = None
 
     def check_states(self, states: Iterable[state_headers.StateMetaInfo], operator: str) -> None:
         """See :class:`KeyedFormat`."""
@@ -122,11 +117,6 @@ class StoreFormat:
     def registers_asynchronous(self) -> bool:
         """See :class:`KeyedFormat`."""
         return self.backend == FORST
-
-    @property
-    def most_memory(self) -> int:
-        """See :class:`KeyedFormat`."""
-        return RUN_BYTES
 
     def check_states(self, states: Iterable[state_headers.StateMetaInfo], operator: str) -> None:
         """See :class:`KeyedFormat`. Flink: ``RocksDBOperationUtils.createColumnFamilyDescriptor``."""

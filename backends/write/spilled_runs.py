@@ -121,8 +121,8 @@ class _RunPosition:
 
 
 def _read(file: BinaryIO, chunk: _Chunk) -> _Bytes:
+    data = np.empty(chunk.end - chunk.begin, dtype=np.uint8)
     file.seek(chunk.begin)
-    data = np.frombuffer(file.read(chunk.end - chunk.begin), dtype=np.uint8)
-    if len(data) < chunk.end - chunk.begin:
-        raise OSError(f"{file.name}: expected {chunk.end - chunk.begin} bytes at offset {chunk.begin}, found {len(data)}")
+    if file.readinto(data.data) != len(data):
+        raise OSError(f"{file.name}: expected {len(data)} bytes at offset {chunk.begin}; the file ends before")
     return data

@@ -59,7 +59,7 @@ ROCKSDB: Final = "rocksdb"
 FORST: Final = "forst"
 UNNUMBERED: Final = 0
 """The number of the checkpoint of a store until the commit of the savepoint sets it."""
-RUN_BYTES: Final = 128 << 20
+_RUN_BYTES: Final = 128 << 20
 """Memory of the entries that are sorted at a time. More entries of a key group and state are sorted in runs, which are merged."""
 _INLINE_BYTES: Final = 20 << 10
 """Files up to this size are kept in ``_metadata`` (Flink: ``execution.checkpointing.storage.fs.memory-threshold``)."""
@@ -169,7 +169,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         assert self._place is not None
         if self._place[1] in self._patched:
             self._store.put(self._place[1], data)
-        elif self._run.working_bytes >= RUN_BYTES:
+        elif self._run.working_bytes >= _RUN_BYTES:
             self._spill()
 
     def _spill(self) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import io
 import os
 import pickle
-import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
@@ -199,8 +198,8 @@ class FileStream(io.RawIOBase):
         return data
 
 
-_KEY_BYTES: Final = 80
-"""Memory for each key of a key group in addition to its bytes: keys that occur twice are found by a table, or by sorting."""
+_KEY_BYTES: Final = 64
+"""Memory for each key of a key group: keys that occur twice are found by a table, or by sorting."""
 
 Batches = Iterable[pa.RecordBatch]
 Task = Callable[[Batches], Iterator[pa.RecordBatch]]
@@ -411,10 +410,6 @@ class SubtaskWriter(Protocol):
     def deals(self) -> bool:
         """Whether every subtask takes its share of the blobs of the first subtask that have to be dealt."""
 
-    @property
-    def most_memory(self) -> int | None:
-        """Bytes of memory that the writer of one file takes at most, about; ``None`` if it holds any key group as a whole."""
-
     def __call__(self, subtask: int, blobs: Batches, staging: Staging) -> WrittenFile:
         """Write the file from its blobs. They are in the order of ``BLOB_ORDER``, except for their subtask."""
 
@@ -441,7 +436,7 @@ class SecondPass:
                 dealt = self._blobs(first)
                 blobs = pa.concat_tables([blobs, dealt.filter(pc.equal(dealt.column("key_group"), DEALT))])
             blobs = blobs.sort_by(BLOB_ORDER[1:])
-            with self.memory(min(_working_bytes(blobs), write.most_memory or sys.maxsize)):
+            with self.memory(_working_bytes(blobs)):
                 result = self.write_file(number, blobs.to_batches())
             yield result
 

@@ -321,11 +321,6 @@ class WriteKeyedState:
     bases: Mapping[int, BaseStore] = field(default_factory=dict)
     deals: ClassVar = False
 
-    @property
-    def most_memory(self) -> int | None:
-        """See :class:`~state_processor.write.tasks.passes.SubtaskWriter`. Raw timers of a key group are in memory as a whole."""
-        return None if self.target.raw_timers else self.format.most_memory
-
     def __call__(self, subtask: int, blobs: Batches, staging: Staging) -> WrittenFile:
         """Write the files."""
         t = self.target
@@ -453,7 +448,6 @@ class WriteOperatorState:
     target: OperatorTarget
     broadcasts: tuple[BroadcastBytes, ...] = ()
     deals: bool = False
-    most_memory: ClassVar = None
 
     def __call__(self, subtask: int, blobs: Batches, staging: Staging) -> WrittenFile:
         """Write the file."""

@@ -43,7 +43,7 @@ BLOBS = st.lists(st.lists(KEYS, min_size=1, max_size=30), min_size=1, max_size=8
 def bounds(run_bytes: int, chunk_bytes: int) -> Iterator[None]:
     """Limit the memory of runs and the size of chunks."""
     with (
-        mock.patch.object(store_writer, "RUN_BYTES", run_bytes),
+        mock.patch.object(store_writer, "_RUN_BYTES", run_bytes),
         mock.patch.object(spilled_runs, "_CHUNK_BYTES", chunk_bytes),
         mock.patch.dict("os.environ", {"SOURCE_DATE_EPOCH": "1700000000"}),
     ):
@@ -96,7 +96,7 @@ def test_runs_make_the_files_of_entries_that_are_sorted_together(
 ) -> None:
     """Also many runs of one blob each, chunks of one entry, and entries that come in the order of their keys."""
     distinct = {place: list(without_repeated(blobs)) for place, blobs in groups.items()}
-    with bounds(store_writer.RUN_BYTES, spilled_runs._CHUNK_BYTES):
+    with bounds(store_writer._RUN_BYTES, spilled_runs._CHUNK_BYTES):
         together = written(distinct)
     with bounds(run_bytes, chunk_bytes):
         assert written(distinct) == together
@@ -119,7 +119,7 @@ def test_runs_refuse_a_key_that_occurs_twice(blobs: Blobs, data: st.DataObject, 
     distinct = [blob for blob in without_repeated(blobs) if blob]
     key = data.draw(st.sampled_from([key for blob in distinct for key in blob]))
     distinct.insert(data.draw(st.integers(0, len(distinct))), [key])
-    with bounds(store_writer.RUN_BYTES, spilled_runs._CHUNK_BYTES):
+    with bounds(store_writer._RUN_BYTES, spilled_runs._CHUNK_BYTES):
         refused = written({(5, 0): distinct})
     with bounds(run_bytes, chunk_bytes):
         assert written({(5, 0): distinct}) == refused
@@ -146,5 +146,5 @@ def test_a_file_of_runs_that_is_cut(tmp_path: Path) -> None:
     data = entries(1, [b"a", b"b"])
     runs.add(sort_entries(data, entry_spans(data), 1))
     (tmp_path / "runs").write_bytes(data[:-1].tobytes())
-    with pytest.raises(ScratchSpaceError, match=r"runs: expected \d+ bytes at offset 0, found \d+"), store.reporting():
+    with pytest.raises(ScratchSpaceError, match=r"runs: expected \d+ bytes at offset 0; the file ends before"), store.reporting():
         list(runs.merged())

@@ -114,7 +114,7 @@ def rows(staging: Staging, state: str) -> list[Any]:
 @pytest.mark.parametrize("run_bytes", [1 << 20, 100])
 def test_a_store_read_back(staging: Staging, run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Entries of a key group are sorted together, or, if few fit in memory, in runs, which are merged."""
-    monkeypatch.setattr(store_writer, "RUN_BYTES", run_bytes)
+    monkeypatch.setattr(store_writer, "_RUN_BYTES", run_bytes)
     monkeypatch.setattr(store_writer, "_FILE_BYTES", 1 << 12)
     keys = [f"key number {n}" for n in range(1000)]
     items = pa.array([[(f"item {i}", n * i) for i in range(n % 3)] for n in range(1000)], pa.map_(pa.string(), pa.int64()))
@@ -164,7 +164,7 @@ def test_a_store_without_entries(staging: Staging) -> None:
 @pytest.mark.parametrize("run_bytes", [1 << 20, 1])
 def test_keys_that_occur_twice(staging: Staging, run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are found when the key group is complete, also if its parts are sorted one by one."""
-    monkeypatch.setattr(store_writer, "RUN_BYTES", run_bytes)
+    monkeypatch.setattr(store_writer, "_RUN_BYTES", run_bytes)
     keys = [f"key number {n}" for n in range(2000)]
     table = blobs(keys, (TOTAL, list(range(2000)))).to_pylist()
     again = next(split_entries(table[5]["blob"]))

@@ -177,7 +177,6 @@ class WriteTogether:
     write: WriteKeyedState
     meeting: threading.Barrier
     deals: ClassVar = False
-    most_memory: ClassVar[int | None] = None
 
     def __call__(self, subtask: int, blobs: Batches, staging: Staging) -> WrittenFile:
         """Write a file."""
@@ -200,9 +199,6 @@ def test_writers_share_memory(staging: Staging, monkeypatch: pytest.MonkeyPatch)
     write_together(staging, 1, seconds=60)  # one after the other
     with pytest.raises(threading.BrokenBarrierError):
         write_together(staging, 2, seconds=0.2)
-    monkeypatch.setattr(local_engine, "_WORKING_BYTES", 2)
-    monkeypatch.setattr(WriteTogether, "most_memory", 1)  # they write key groups of any size in parts
-    write_together(staging, 2, seconds=60)
 
 
 def test_writers_do_not_wait_for_the_garbage_collector(staging: Staging, monkeypatch: pytest.MonkeyPatch) -> None:
