@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -45,37 +45,6 @@ def _sorted(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], prefix: i
     return order, int(_sort_keys(data, spans, prefix, order, words, counts))
 
 
-class SortedEntries(NamedTuple):
-    """Framed entries with the order of their keys.
-
-    ``spans``: a row for each entry, see :func:`~state_processor.backends.formats.entry_framing.entry_spans`. ``order``: the rows
-    in the order of the keys. ``repeated``: the position of an entry whose key occurs twice, or -1.
-    """
-
-    data: npt.NDArray[np.uint8]
-    spans: npt.NDArray[np.int64]
-    order: npt.NDArray[np.int64]
-    repeated: int
-
-    def framed(self, first: int, stop: int) -> npt.NDArray[np.uint8]:
-        """Return some of the framed entries, one after the other in the order of their keys."""
-        rows = self.spans[self.order[first:stop]]
-        places = np.stack((rows[:, 0] - _LENGTH, rows[:, 3]), axis=1)
-        framed = np.empty(int((places[:, 1] - places[:, 0]).sum()), dtype=np.uint8)
-        _gather(self.data, places, 0, framed)
-        return framed
-
-
-def sort_entries(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], prefix: int) -> SortedEntries:
-    """Sort framed entries by the bytes of their keys behind a prefix."""
-    order, repeated = _sorted(data, spans, prefix)
-    return SortedEntries(data, spans, order, -1 if repeated < 0 else int(spans[repeated, 0]) - _LENGTH)
-
-
-_WORKING_BYTES: Final = 32 + 48
-"""Memory of an entry in addition to its bytes: its row of spans, and the arrays of the sort."""
-
-
 class EntryRun:
     """Framed entries of one state and key group that are sorted together. The arrays are used again for the next entries."""
 
@@ -87,9 +56,9 @@ class EntryRun:
         self.size = 0
 
     @property
-    def working_bytes(self) -> int:
-        """The memory that the entries take until they are sorted."""
-        return self.size + _WORKING_BYTES * self._count
+    def data(self) -> npt.NDArray[np.uint8]:
+        """The bytes of all entries."""
+        return self._data[: self.size]
 
     def clear(self) -> None:
         """Forget the entries."""
@@ -114,9 +83,11 @@ class EntryRun:
         result[[framing.POSITION, framing.COUNT]] = result[framing.POSITION] - begin, added
         return result
 
-    def sorted(self) -> SortedEntries:
-        """Sort the entries. They stay as they are until entries are added after :meth:`clear`."""
-        return sort_entries(self._data[: self.size], self._spans[: self._count], self._prefix)
+    def sorted(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+        """Return the spans of the entries, the order of their keys, and the position of a key that occurs twice, or -1."""
+        spans = self._spans[: self._count]
+        order, repeated = _sorted(self._data, spans, self._prefix)
+        return spans, order, -1 if repeated < 0 else int(spans[repeated, 0]) - _LENGTH
 
 
 def _with_room(array: Any, count: int) -> Any:

@@ -24,14 +24,18 @@ import numpy.typing as npt
 from state_processor.backends.files.ordered_threads import at_once
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.formats import entry_framing as framing
-from state_processor.backends.formats.entry_framing import entry_spans, frame_keys
+from state_processor.backends.formats.entry_framing import entry_spans, frame_entries, frame_keys
+from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.backends.formats.rocksdb_store import Store
 from state_processor.backends.formats.sst.block_kernels import DELETION, TAG_BYTES, VALUE_TYPE
 from state_processor.backends.formats.sst.erased_table import ErasedKeys
+from state_processor.backends.formats.sst.family_scan import FamilyScan
 from state_processor.backends.formats.sst.key_set import behind
 from state_processor.backends.formats.sst.manifest import DEFAULT_FAMILY, Family, Manifest, TableFile, write_manifest
+from state_processor.backends.formats.sst.table import Table
 from state_processor.backends.formats.sst.table_builder import COMPARATOR, Entries, TableBuilder, tag
 from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.streams import StateStream
 from state_processor.backends.write.carried_files import (
     COPIES,
     BaseStore,
@@ -43,14 +47,7 @@ from state_processor.backends.write.carried_files import (
 )
 from state_processor.backends.write.entry_encoder import GroupState
 from state_processor.backends.write.keyed_writer import KeyedStateWriter, KeyedSubtask
-from state_processor.backends.write.sorted_entries import (
-    EntryRun,
-    SortedEntries,
-    entries_as_they_come,
-    first_of_keys,
-    order_of_keys,
-)
-from state_processor.backends.write.spilled_runs import SpilledRuns
+from state_processor.backends.write.sorted_entries import EntryRun, entries_as_they_come, first_of_keys, order_of_keys
 from state_processor.serializers.io import DataOutput
 from state_processor.support.errors import ScratchSpaceError
 from state_processor.support.mappings import names_of
@@ -59,8 +56,8 @@ ROCKSDB: Final = "rocksdb"
 FORST: Final = "forst"
 UNNUMBERED: Final = 0
 """The number of the checkpoint of a store until the commit of the savepoint sets it."""
-_RUN_BYTES: Final = 128 << 20
-"""Memory of the entries that are sorted at a time. More entries of a key group and state are sorted in runs, which are merged."""
+_RUN_BYTES: Final = 64 << 20
+"""So many bytes of entries are sorted at a time. More entries of a key group and state become files that overlap."""
 _INLINE_BYTES: Final = 20 << 10
 """Files up to this size are kept in ``_metadata`` (Flink: ``execution.checkpointing.storage.fs.memory-threshold``)."""
 _FORST_DIRECTORY: Final = "/op_attempt_0/db"
@@ -88,7 +85,6 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         base: BaseStore | None = None,
     ) -> None:
         super().__init__(subtask)
-        self._directory = directory
         self._open_sink = open_sink
         self._subtask_context = subtask.context
         self._is_forst = backend == FORST
@@ -107,7 +103,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         scanned = base.scanned if base is not None else frozenset()
         self._scanned = frozenset(i for i, name in enumerate(families) if name in scanned)
         self._run = EntryRun(self.prefix)
-        self._runs: SpilledRuns | None = None
+        self._is_cut = False
 
     def close(self) -> h.IncrementalRemoteKeyedStateHandle:
         """Complete the store, copy its files to the savepoint, and return the handle."""
@@ -169,41 +165,28 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         assert self._place is not None
         if self._place[1] in self._patched:
             self._store.put(self._place[1], data)
-        elif self._run.working_bytes >= _RUN_BYTES:
-            self._spill()
-
-    def _spill(self) -> None:
-        """Sort entries, and keep them in a file until the key group ends."""
-        with self._store.reporting():
-            if self._runs is None:
-                self._runs = SpilledRuns(self._directory / "runs", self.prefix)
-            self._runs.add(self._checked(self._run.sorted()))
-        self._run.clear()
+        elif self._run.size >= _RUN_BYTES:
+            self._is_cut = True
+            self._write_run()
 
     def _end_run(self) -> None:
-        """Write the entries of a key group, or those that are not written yet."""
-        if self._run.working_bytes and self._runs is None:
-            self._write(self._run.sorted())
-        elif self._runs is not None:
-            if self._run.working_bytes:
-                self._spill()
-            with self._store.reporting():
-                for entries in self._runs.merged():
-                    self._write(entries)
-            self._runs = None
-        self._run.clear()
+        """Write the rest of a key group."""
+        if self._run.size:
+            self._write_run()
+        self._is_cut = False
 
-    def _write(self, entries: SortedEntries) -> None:
+    def _write_run(self) -> None:
+        """Sort and write entries. Keys that occur twice are next to each other, unless the key group is cut into several runs."""
         assert self._place is not None
-        self._store.add(self._place[1], self._checked(entries))
-
-    def _checked(self, entries: SortedEntries) -> SortedEntries:
-        """Refuse entries with the same key."""
-        if entries.repeated >= 0:
-            assert self._place is not None
-            result = np.array([framing.DUPLICATE, entries.repeated], dtype=np.int64)
-            raise self._refused(entries.data, *self._place, result)
-        return entries
+        key_group, state_id = self._place
+        data, (spans, order, repeated) = self._run.data, self._run.sorted()
+        result = np.array([framing.OK if repeated < 0 else framing.DUPLICATE, repeated], dtype=np.int64)
+        if self._is_cut:
+            result = self._seen.check(data, key_group, self.prefix)
+        if result[framing.STATUS] != framing.OK:
+            raise self._refused(data, key_group, state_id, result)
+        self._store.add(state_id, data, spans, order)
+        self._run.clear()
 
     def _kept_files(self) -> tuple[Manifest | None, list[h.LocalFile]]:
         """Take over the files that stay from the source savepoint, without the entries that are erased."""
@@ -354,17 +337,17 @@ class NewStore:
         numbered = [(numbers[name] if name in numbers else next(new), name) for name in families]
         self._families = [_Family(number, name) for number, name in numbered]
 
-    def add(self, family: int, entries: SortedEntries) -> None:
+    def add(self, family: int, data: _Bytes, spans: npt.NDArray[np.int64], order: npt.NDArray[np.int64]) -> None:
         """Write the framed entries of a key group to a column family, in the order of their keys.
 
-        They follow the entries of earlier calls.
+        If they do not follow the entries of earlier calls, files overlap, and are merged at the end.
         """
-        with self.reporting():
-            self._add(self._families[family], entries)
+        with self._reporting():
+            self._add(self._families[family], data, spans, order)
 
     def put(self, family: int, entries: _Bytes) -> None:
         """Put framed entries above the entries of a column family; see :meth:`add`."""
-        with self.reporting():
+        with self._reporting():
             self._change(self._families[family], puts=[entries])
 
     def delete(self, family: int, markers: _Bytes, *, are_entries: bool = False) -> None:
@@ -373,7 +356,7 @@ class NewStore:
         ``family`` and ``markers``: the column family, and framed markers of :mod:`~state_processor.backends.write.tombstones`:
         whole keys, or beginnings of keys. ``are_entries``: whether ``markers`` are the entries themselves.
         """
-        with self.reporting():
+        with self._reporting():
             self._change(self._families[family], markers=[(markers, are_entries)])
 
     def close(self, base: Manifest | None = None) -> list[Path]:
@@ -381,10 +364,12 @@ class NewStore:
 
         ``base``: the kept files of the other store; by default all files.
         """
-        with self.reporting():
+        with self._reporting():
             for family in self._families:
                 self._flush(family)
                 self._finish(family)
+                if family.runs > 1:
+                    self._merge(family)
             return [*(self._path(file.number) for family in self._families for file in family.files), *self._other_files(base)]
 
     def _path(self, number: int) -> Path:
@@ -392,16 +377,19 @@ class NewStore:
 
     # Entries of new column families
 
-    def _add(self, family: _Family, sorted_entries: SortedEntries) -> None:
-        data, spans, order, _ = sorted_entries
+    def _add(self, family: _Family, data: _Bytes, spans: npt.NDArray[np.int64], order: npt.NDArray[np.int64]) -> None:
         entries = Entries(data, spans, order, np.array([tag(0, VALUE_TYPE)]))
         first, last = (entries.key(row)[:-TAG_BYTES] for row in (0, len(spans) - 1))  # tags would order a key behind longer ones
-        assert first > family.last
+        if family.table is not None and first <= family.last:
+            self._finish(family)
+            family.runs += 1
         row, step = 0, max(1, _FILE_BYTES // 4 * len(spans) // max(1, len(data)))
         while row < len(spans):
             if family.table is None or family.table.size >= _FILE_BYTES:
                 self._finish(family)
                 self._begin(family)
+                if family.runs > 1:  # files that overlap are in level 0, and none has the sequence numbers of another
+                    entries = replace(entries, tags=np.array([tag(next(self._sequences), VALUE_TYPE)]))
             assert family.table is not None
             stop = min(row + step, len(spans))
             family.table.add(entries, row, stop)
@@ -416,9 +404,32 @@ class NewStore:
     def _finish(self, family: _Family, *, is_change: bool = False) -> None:
         """Complete the file of a column family."""
         if family.table is not None and family.stream is not None:
-            family.files.append(family.table.close(0 if is_change else _LAST_LEVEL, len(family.files) + 1))
+            level = 0 if is_change or family.runs > 1 else _LAST_LEVEL
+            family.files.append(family.table.close(level, len(family.files) + 1))
             family.stream.close()
             family.table = family.stream = None
+
+    def _merge(self, family: _Family) -> None:
+        """Merge the files of a column family that overlap."""
+        files = family.files
+        context = f"{self._context}new store, state {family.name!r}"
+        storage = Storage()
+
+        def opened(file: TableFile) -> Table:
+            path = str(self._path(file.number))
+            return Table(StateStream(storage.open(path), 0, file.size, path, path), file, f"{context}, {file.name}")
+
+        family.files, family.runs, family.last = [], 1, b""
+        for buffer, entries in FamilyScan(files, opened, self._prefix, context, None).blocks(b"", _BEHIND_ALL):
+            sizes = entries[:, 1] - entries[:, 0] + entries[:, 3] - entries[:, 2]
+            framed = np.empty(int(sizes.sum()) + len(entries) * (8 + self._prefix), dtype=np.uint8)
+            groups = entries[:, KEY_GROUP].astype(np.int32)
+            order = np.arange(len(entries), dtype=np.int64)
+            frame_entries(buffer, np.ascontiguousarray(entries), order, groups, self._prefix, framed)
+            self._add(family, framed, entry_spans(framed), order)
+        self._finish(family)
+        for file in files:
+            self._path(file.number).unlink()
 
     # Changes of kept column families
 
@@ -475,7 +486,7 @@ class NewStore:
         return _OPTIONS + "".join(_FAMILY_OPTIONS.format(name=name) for name in names)
 
     @contextmanager
-    def reporting(self) -> Iterator[None]:
+    def _reporting(self) -> Iterator[None]:
         """Translate errors of the disk."""
         try:
             yield
@@ -490,7 +501,7 @@ class NewStore:
 class _Family:
     """A column family: its files, and the file that is being written.
 
-    ``last`` is the last key; ``puts`` and ``markers`` wait for a file.
+    ``runs`` is the number of parts whose keys ascend, ``last`` the last key; ``puts`` and ``markers`` wait for a file.
     """
 
     number: int
@@ -498,6 +509,7 @@ class _Family:
     files: list[TableFile] = field(default_factory=list)
     table: TableBuilder | None = None
     stream: IO[bytes] | None = None
+    runs: int = 1
     last: bytes = b""
     puts: list[_Bytes] = field(default_factory=list)
     markers: list[_Markers] = field(default_factory=list)

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -20,9 +20,8 @@ import rocksdict
 
 from state_processor.backends.formats.entry_framing import entry_spans
 from state_processor.backends.formats.sst.key_set import behind
-from state_processor.backends.write import spilled_runs, store_writer
-from state_processor.backends.write.sorted_entries import SortedEntries, sort_entries
-from state_processor.backends.write.spilled_runs import SpilledRuns
+from state_processor.backends.write import store_writer
+from state_processor.backends.write.sorted_entries import order_of_keys
 from state_processor.backends.write.store_writer import NewStore
 from tests.backends.formats.sst.stores import manifest_of, read_by_kernels
 
@@ -38,14 +37,6 @@ def framed(entries: Iterable[tuple[bytes, bytes]]) -> np.ndarray[Any, Any]:
     return np.frombuffer(b"".join(len(part).to_bytes(4, "big") + part for entry in entries for part in entry), dtype=np.uint8)
 
 
-def merged(parts: Iterable[np.ndarray[Any, Any]], directory: Path, prefix: int) -> Iterator[SortedEntries]:
-    """Sort framed entries in parts, and yield them as the merge of the parts does."""
-    runs = SpilledRuns(directory / "runs", prefix)
-    for data in parts:
-        runs.add(sort_entries(data, entry_spans(data), prefix))
-    yield from runs.merged() if (directory / "runs").exists() else ()
-
-
 def compare(seed: int, directory: Path) -> Counter[str]:
     """Make a store, and possibly a second one with changes; compare them with RocksDB, and return what they have."""
     rng = random.Random(seed)
@@ -54,16 +45,13 @@ def compare(seed: int, directory: Path) -> Counter[str]:
     names = [f"{i} {rng.choice(_NAMES)}" for i in range(number)]
     contents: Contents = {name: {} for name in names}
     counts: Counter[str] = Counter()
-    with (
-        mock.patch.multiple(
-            store_writer, _FILE_BYTES=rng.choice([1 << 10, 1 << 14, 64 << 20]), _CHANGES_BYTES=rng.choice([1, 1 << 27])
-        ),
-        mock.patch.object(spilled_runs, "_CHUNK_BYTES", rng.choice([1, 100, 256 << 10])),
+    with mock.patch.multiple(
+        store_writer, _FILE_BYTES=rng.choice([1 << 10, 1 << 14, 64 << 20]), _CHANGES_BYTES=rng.choice([1, 1 << 27])
     ):
         first = directory / "first"
         first.mkdir(parents=True)
         store = NewStore(first, names, prefix, f"seed {seed}, ")
-        _fill(rng, store, contents, prefix, counts, directory)
+        _fill(rng, store, contents, prefix, counts)
         store.close()
         counts += assert_same(first, contents, f"seed {seed}")
         if rng.random() < 0.5:
@@ -74,8 +62,8 @@ def compare(seed: int, directory: Path) -> Counter[str]:
     return counts
 
 
-def _fill(rng: random.Random, store: NewStore, contents: Contents, prefix: int, counts: Counter[str], directory: Path) -> None:
-    """Add entries of random key groups, possibly in parts that are sorted one by one and merged."""
+def _fill(rng: random.Random, store: NewStore, contents: Contents, prefix: int, counts: Counter[str]) -> None:
+    """Add entries of random key groups, possibly in parts that overlap."""
     size = rng.choice([0, 1, 16, 17, 100, 400, 3000]) // (4 if len(contents) > 5 else 1)
     empty = {name for name in contents if rng.random() < 0.2}
     for group in sorted(rng.sample(range(128), rng.choice([1, 2, 8]))):
@@ -83,11 +71,13 @@ def _fill(rng: random.Random, store: NewStore, contents: Contents, prefix: int, 
             entries = {} if name in empty else _entries(rng, group.to_bytes(prefix, "big"), rng.randrange(size + 1))
             contents[name] |= entries
             parts = 1 if rng.random() < 0.8 else rng.randrange(2, 5)
-            counts["key groups that are merged"] += parts > 1 and len(entries) > 1
+            counts["stores that are merged"] += parts > 1 and len(entries) > 1
             shuffled = rng.sample(sorted(entries.items()), len(entries))
             bounds = sorted({0, len(shuffled), *(rng.randrange(len(shuffled) + 1) for _ in range(parts - 1))})
-            for run in merged([framed(shuffled[begin:end]) for begin, end in pairwise(bounds)], directory, prefix):
-                store.add(family, run)
+            for begin, end in pairwise(bounds):
+                data = framed(shuffled[begin:end])
+                spans = entry_spans(data)
+                store.add(family, data, spans, order_of_keys(data, spans, 0))
 
 
 def _entries(rng: random.Random, group: bytes, count: int) -> dict[bytes, bytes]:

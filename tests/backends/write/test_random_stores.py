@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from state_processor.backends.formats.entry_framing import entry_spans
 from state_processor.backends.formats.sst.block_writing_kernels import BLOCK_BYTES
 from state_processor.backends.write import store_writer
+from state_processor.backends.write.sorted_entries import order_of_keys
 from state_processor.backends.write.store_writer import NewStore
-from tests.backends.write.random_stores import assert_same, compare, framed, merged
+from tests.backends.write.random_stores import assert_same, compare, framed
 from tests.interop.selection import EVERY_CASE
 
 
@@ -20,10 +22,12 @@ def test_rocksdb_reads_random_stores(seed: int, tmp_path: Path) -> None:
 
 
 def _assert_stored(directory: Path, *groups: dict[bytes, bytes]) -> None:
-    """Sort groups of entries one by one, merge and write them, and compare them with RocksDB's."""
+    """Write entries, a call for each part, and compare them with RocksDB's."""
     store = NewStore(directory, ["state"], 1, "sizes, ")
-    for run in merged([framed(entries.items()) for entries in groups], directory, 1):
-        store.add(0, run)
+    for entries in groups:
+        data = framed(entries.items())
+        spans = entry_spans(data)
+        store.add(0, data, spans, order_of_keys(data, spans, 0))
     store.close()
     assert_same(directory, {"state": {key: value for entries in groups for key, value in entries.items()}}, "sizes")
 
@@ -55,7 +59,7 @@ def test_small_and_large_entries_follow_each_other(first: tuple[int, int], then:
 
 
 def test_a_key_that_the_last_key_before_continues(tmp_path: Path) -> None:
-    """It belongs before that key."""
+    """It belongs before that key, in a file of its own."""
     _assert_stored(tmp_path, {b"\1\xff\xff\0\x91": b"first"}, {b"\1\xff\xff": b"second"})
 
 

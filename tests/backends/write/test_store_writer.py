@@ -113,7 +113,7 @@ def rows(staging: Staging, state: str) -> list[Any]:
 
 @pytest.mark.parametrize("run_bytes", [1 << 20, 100])
 def test_a_store_read_back(staging: Staging, run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entries of a key group are sorted together, or, if few fit in memory, in runs, which are merged."""
+    """Files that follow each other, and many that overlap, since few entries are sorted at a time, and that are merged."""
     monkeypatch.setattr(store_writer, "_RUN_BYTES", run_bytes)
     monkeypatch.setattr(store_writer, "_FILE_BYTES", 1 << 12)
     keys = [f"key number {n}" for n in range(1000)]
@@ -132,6 +132,7 @@ def test_a_store_read_back(staging: Staging, run_bytes: int, monkeypatch: pytest
     names = [file.local_name for file in handle.private]
     tables = [name for name in names if name.endswith(".sst")]
     assert len(tables) == 5
+    assert (int(max(tables)[:6]) > 100) == (run_bytes == 100)  # so many files there were
     assert {name[:7] for name in names if not name.endswith(".sst")} == {"CURRENT", "MANIFES", "OPTIONS"}
     streams = {type(file.stream) for file in handle.private}
     assert ByteStreamStateHandle in streams
