@@ -51,7 +51,7 @@ TABLES: Final = {
     ),
     "native": Table(
         "Native savepoints of RocksDB",
-        "Flink restores a native savepoint by opening its files: what that saves at a restart, and what it costs to write one.",
+        "Flink restores a native savepoint by opening its files: compare the time of a restart, and the cost of the write.",
     ),
     "metadata": Table("Metadata", "What is in a large checkpoint can be asked before its files are read."),
     "encode": Table("Encoding", "Values are encoded in compiled kernels, without a Python object for each row."),
@@ -74,7 +74,7 @@ TABLES: Final = {
     ),
     "kernel": Table(
         "First values of a new installation",
-        "The first read after an installation compiles kernels: what a container saves if its image has run `warm-up`.",
+        "The first read after an installation compiles kernels: a container saves this time if its image has run `warm-up`.",
     ),
     "flink": Table("Flink's State Processor API", "The same rows, read by a job of Flink."),
     "ask": Table("Questions", "`diff` and `sizes` are compared with a read of the rows: plan a question like a read."),

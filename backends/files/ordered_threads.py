@@ -25,7 +25,8 @@ THREADS_VARIABLE: Final = "STATE_PROCESSOR_THREADS"
 PART_BYTES: Final = 16 << 20
 """Bytes of the snapshot in a part that a thread reads: its rows fit into memory beside the parts of other threads."""
 _LARGE_PART_BYTES: Final = 3 * PART_BYTES
-"""Bytes of a part of a large read of files that are not compressed: opening a part takes about a millisecond."""
+"""Bytes of a part of a large read of canonical and heap files: opening a part takes about a millisecond. Few of these files
+are compressed."""
 _PARTS_OF_A_THREAD: Final = 8
 """Least number of large parts for each thread: threads end at almost the same time."""
 _SMALL: Final = 4 << 20

@@ -270,7 +270,7 @@ _SMALL_FILE: Final = 1 << 18
 
 
 def kept_metadata(data: memoryview | MetadataFile, source: str) -> CheckpointMetadata:
-    """Parse a ``_metadata`` file, or return what was parsed from the same bytes before; see :func:`read_metadata`."""
+    """Parse a ``_metadata`` file, see :func:`read_metadata`. The same bytes are parsed once."""
     cached = _content_of(bytes(data)) if isinstance(data, memoryview) and len(data) <= _SMALL_FILE else None
     return cached or read_metadata(data, source)
 

@@ -133,7 +133,7 @@ class KeyedSplit:
 
     @property
     def is_store(self) -> bool:
-        """Whether files of RocksDB are read, which are compressed: their rows take several times the bytes."""
+        """Whether the files are a store of RocksDB or ForSt. They are compressed: their rows take several times the bytes."""
         return isinstance(self.handle.handle, h.IncrementalRemoteKeyedStateHandle)
 
 

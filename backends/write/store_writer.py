@@ -463,7 +463,7 @@ class NewStore:
     # Files next to tables
 
     def _other_files(self, base: Manifest | None) -> Iterator[Path]:
-        """Write the manifest, and the other files that are no tables."""
+        """Write the manifest, CURRENT and OPTIONS."""
         families = dict(self._base.without_files().families)
         families.setdefault(0, Family(DEFAULT_FAMILY, COMPARATOR))
         for family in self._families:

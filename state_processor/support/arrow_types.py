@@ -1,4 +1,4 @@
-"""Nested types of Arrow: what is inside them, and the same type with other types inside."""
+"""Nested types of Arrow: the types inside a type, and the same type with other types inside."""
 
 from __future__ import annotations
 

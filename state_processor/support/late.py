@@ -25,8 +25,8 @@ _DISTRIBUTIONS: Final = {"google": "protobuf", "yaml": "pyyaml"}
 def require(module: str, extra: str, feature: str) -> Any:
     """Import a module of a package that an extra installs.
 
-    ``module``: the module; the first part of its name is the name of the package. ``feature``: what needs the package, in the
-    plural, for the message.
+    ``module``: the module; the first part of its name is the name of the package. ``feature``: the feature that needs the
+    package, in the plural, for the message.
     """
     with requirement(extra, feature, module.partition(".")[0]):
         return import_module(module)
@@ -36,7 +36,8 @@ def require(module: str, extra: str, feature: str) -> Any:
 def requirement(extra: str, feature: str, *packages: str) -> Iterator[None]:
     """Name the extra in the error if an import of one of its packages fails.
 
-    ``feature``: what needs the package, in the plural, for the message. ``*packages``: the packages, as they are imported.
+    ``feature``: the feature that needs the package, in the plural, for the message. ``*packages``: the packages, as they are
+    imported.
     """
     try:
         yield

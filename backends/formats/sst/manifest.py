@@ -269,7 +269,7 @@ def _internal_key(edit: _Bytes) -> bytes:
     """Read a key with its tag (RocksDB: ``VersionEdit::GetInternalKey``)."""
     key = edit.bytes()
     if len(key) < _TAG_BYTES or key[-_TAG_BYTES] not in _ENTRY_TYPES:
-        raise CorruptSnapshotError(f"{edit.context}: an edit of the manifest has {key!r} as a key, which has no valid type")
+        raise CorruptSnapshotError(f"{edit.context}: an edit of the manifest has the key {key!r}; its type is not valid")
     return key
 
 

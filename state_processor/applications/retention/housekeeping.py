@@ -464,7 +464,7 @@ _FAILS: Final = "no file can be removed"
 
 
 def _removal(too_young: str) -> Argument:
-    """Return the arguments of commands that remove files; ``too_young`` says what stays because of its age."""
+    """Return the arguments of commands that remove files; ``too_young`` names the files that stay because of their age."""
     return several(
         argument("--older-than", default=GUARD, metavar="AGE", help=f"{too_young} (default: %(default)s)"),
         switch("--delete", "remove the files; without it, they are only shown"),

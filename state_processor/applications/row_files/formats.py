@@ -289,7 +289,7 @@ def _value(value: Any, type_: pa.DataType) -> Any:
     if pa.types.is_struct(type_):
         unknown = [name for name in value if name not in type_.names]
         if unknown:
-            raise ValueError(f"there is no field {unknown[0]!r}; there are {', '.join(type_.names)}")
+            raise ValueError(f"the field {unknown[0]!r} does not exist; the type has {', '.join(type_.names)}")
         return {field.name: _value(value.get(field.name), field.type) for field in type_}
     if pa.types.is_map(type_):
         pairs = value.items() if isinstance(value, Mapping) else value

@@ -54,7 +54,7 @@ def changing(method: str, change: Callable[[list], list]) -> Callable[[w.Layout]
 @pytest.mark.parametrize("key", [b"", b"key-050", b"key-050" + b"\x63" + b"\0" * 7])
 def test_bounds_that_are_not_keys(bound: str, key: bytes, tmp_path: Path) -> None:
     store(tmp_path, record=lambda file: replace(file, **{bound: key}))
-    with pytest.raises(CorruptSnapshotError, match="as a key, which has no valid type"):
+    with pytest.raises(CorruptSnapshotError, match=r"an edit of the manifest has the key .*; its type is not valid"):
         stores.read_by_kernels(tmp_path, "state")
     with pytest.raises(Exception, match="Corruption"):
         stores.read_by_rocksdb(tmp_path, "state")
