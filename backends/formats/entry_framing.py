@@ -19,7 +19,7 @@ from state_processor.serializers.kernel.memory import (
     store_be_i32,
     store_i64,
 )
-from state_processor.serializers.kernel.signatures import int32, int64, partly_read, read, uint8, uint64, written
+from state_processor.serializers.kernel.signatures import int32, int64, partly_read, read, uint8, uint32, uint64, written
 
 # Fields of the result of a check
 STATUS: Final = 0
@@ -41,6 +41,8 @@ _MANY_SLOTS: Final = 1 << 18
 """Larger tables (4 MB) grow more slowly, and are filled more."""
 _SPARSE: Final = 16
 """A table with more slots per key is replaced for the next keys."""
+_SPANS_AHEAD: Final = 8
+"""So many entries ahead, the bytes of an entry are fetched: sorted entries are anywhere in memory."""
 _AHEAD: Final = 32
 """Number of entries whose slots are prefetched: large tables do not fit into a core's cache."""
 
@@ -155,11 +157,11 @@ def check_entries(data, key_group, prefix, seen, result):  # type: ignore[no-unt
     result[SEEN] = used
 
 
-@entry_point(read(uint8), int64, int64, int64, written(int64, 2), written(int64))
-def check_spans(data, end, key_group, prefix, spans, result):  # type: ignore[no-untyped-def]
-    """Check framed entries from ``result[POSITION]`` to ``end`` as :func:`check_entries`, and add lines of :func:`entry_spans`.
+@entry_point(read(uint8), int64, int64, int64, written(uint32), written(int64))
+def check_starts(data, end, key_group, prefix, starts, result):  # type: ignore[no-untyped-def]
+    """Check framed entries from ``result[POSITION]`` to ``end`` as :func:`check_entries`, and add their starts.
 
-    ``result[COUNT]`` lines are there already. Keys that occur twice are not found here.
+    ``result[COUNT]`` starts are there already. Keys that occur twice are not found here.
     """
     pos = result[POSITION]
     count = result[COUNT]
@@ -177,13 +179,10 @@ def check_spans(data, end, key_group, prefix, spans, result):  # type: ignore[no
             status = BAD_FRAME
         elif group != key_group:
             status = FOREIGN
-        elif count == len(spans):
+        elif count == len(starts):
             status = CROWDED
         else:
-            spans[count, 0] = key
-            spans[count, 1] = key + size
-            spans[count, 2] = value
-            spans[count, 3] = value + value_size
+            starts[count] = pos
             count += 1
             pos = value + value_size
     result[STATUS] = status
@@ -223,9 +222,37 @@ def entry_spans(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     return spans
 
 
-def entry_table(data: npt.NDArray[np.uint8], prefix: int, key_groups: int | npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """Return framed entries in the form of readers: keys without the key group, and the key group in the last column."""
-    spans = entry_spans(data)
+@entry_point(read(uint8), read(uint32), written(int64, 2))
+def _find_spans(data, starts, spans):  # type: ignore[no-untyped-def]
+    last = len(starts) - 1
+    for i in range(len(starts)):
+        prefetch(data, np.int64(starts[min(i + _SPANS_AHEAD, last)]))
+        begin = np.int64(starts[i]) + 4
+        end = begin + load_be_i32(data, begin - 4)
+        spans[i, 0] = begin
+        spans[i, 1] = end
+        spans[i, 2] = end + 4
+        spans[i, 3] = end + 4 + load_be_i32(data, end)
+
+
+def spans_at(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
+    """Return rows of :func:`entry_spans` for the framed entries at some starts."""
+    spans = np.empty((len(starts), 4), dtype=np.int64)
+    _find_spans(data, starts, spans)
+    return spans
+
+
+def entry_table(
+    data: npt.NDArray[np.uint8],
+    prefix: int,
+    key_groups: int | npt.NDArray[np.int32],
+    starts: npt.NDArray[np.uint32] | None = None,
+) -> npt.NDArray[np.int64]:
+    """Return framed entries in the form of readers: keys without the key group, and the key group in the last column.
+
+    ``starts``: the starts of the entries, in the order of the result; by default they are as they come.
+    """
+    spans = entry_spans(data) if starts is None else spans_at(data, starts)
     table = np.empty((len(spans), ENTRY_FIELDS), dtype=np.int64)
     table[:, :KEY_GROUP] = spans
     table[:, 0] += prefix
@@ -350,6 +377,10 @@ class KeyFilter:
         else:  # most key groups of a state have similar numbers of keys
             self._seen.fill(0)
         self._used = 0
+
+    def reserve(self, keys: int) -> None:
+        """Make room for more keys: a table that grows takes the memory of two."""
+        self._seen = with_room(self._seen, self._used + keys)
 
     def check(self, data: npt.NDArray[np.uint8], key_group: int, prefix: int) -> npt.NDArray[np.int64]:
         """See :func:`check_entries`; the result is never ``CROWDED``."""

@@ -103,6 +103,8 @@ class Blob(NamedTuple):
     phase: int
     entries: int
     data: npt.NDArray[np.uint8]
+    of_phase: tuple[int, int] = (0, 0)
+    """Number and bytes of the entries in all blobs of this key group, state and phase, as far as they are known."""
 
     @property
     def place(self) -> GroupState:

@@ -78,6 +78,11 @@ class KeyedStateWriter(ABC):
         self.entries = 0
         self._seen = framing.KeyFilter()
         self._place: GroupState | None = None
+        self._expected = (0, 0)
+
+    def expect(self, entries: int, size: int) -> None:
+        """Announce the number and bytes of the entries of the next key group and state: room for them is made once."""
+        self._expected = (entries, size)
 
     def add(self, key_group: int, state_id: int, blob: bytes | memoryview | npt.NDArray[np.uint8]) -> None:
         """Write entries of one state and key group. A key that occurs twice is refused at once, or when the key group ends."""
@@ -135,6 +140,10 @@ class KeyedStateWriter(ABC):
         """Check entries; see :meth:`~state_processor.backends.formats.entry_framing.KeyFilter.check`."""
         return self._seen.check(data, place[0], self.prefix)
 
+    def _reserve(self, entries: int, size: int) -> None:
+        """Make room for some entries."""
+        self._seen.reserve(entries)
+
     @abstractmethod
     def _append(self, data: npt.NDArray[np.uint8], last: int) -> None:
         """Write entries. The last entry begins at ``last``."""
@@ -149,6 +158,7 @@ class KeyedStateWriter(ABC):
         self._begin(before, place)
         self._place = place
         self._seen.clear()
+        self._reserve(*self._expected)
 
     def _refused(
         self, data: npt.NDArray[np.uint8], key_group: int, state_id: int, result: npt.NDArray[np.int64]
@@ -339,18 +349,18 @@ class HeapEntries:
     def of(self, state_id: int, key_group: int, data: npt.NDArray[np.uint8]) -> tuple[int, bytes]:
         """Return the number of entries, and their bytes, of all framed entries of a state and key group."""
         state = self._states[state_id]
-        entries = framing.entry_table(data, self._prefix, key_group)
+        is_map = isinstance(state, MapDescription)
+        starts = order_of_keys(data, self._prefix) if is_map else None
+        entries = framing.entry_table(data, self._prefix, key_group, starts)
         if state.is_timer:
             raw = data.tobytes()
             return len(entries), b"".join([raw[a:b] for a, b in entries[:, :2].tolist()])
-        if isinstance(state, MapDescription):
-            entries = entries[order_of_keys(data, entries, 0)]
         context = f"{self._context}state {state.name!r}"
         layout = layouts.framed_layout(state, _COLUMNS)
         batches = decode_framed(layout, LOSSLESS, context, iter([(data, None, entries)]))
         table = pa.Table.from_batches(batches).combine_chunks()
         columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-        if isinstance(state, MapDescription):
+        if is_map:
             columns = _maps(columns)
         serializers = {layouts.NAMESPACE: state.namespace, layouts.KEY: state.key, layouts.VALUE: state.registered_serializer}
         encoded = encode_columns(serializers, {name: columns[name] for name in serializers}, context)

@@ -12,8 +12,8 @@ import pyarrow as pa
 from state_processor.backends.formats import entry_framing as framing
 from state_processor.backends.formats.entry_framing import entry_spans
 from state_processor.serializers.kernel.compiler import entry_point, kernel
-from state_processor.serializers.kernel.memory import load_be_i64, load_i64
-from state_processor.serializers.kernel.signatures import int64, read, uint8, uint64, written
+from state_processor.serializers.kernel.memory import load_be_i32, load_be_i64, load_i64
+from state_processor.serializers.kernel.signatures import int64, read, uint8, uint32, uint64, written
 
 _CHUNK: Final = 1 << 14
 _DIGIT_BITS: Final = 8
@@ -33,25 +33,29 @@ Pairs = tuple[list[bytes], list[bytes]]
 """Keys, and their values."""
 
 
-def order_of_keys(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], prefix: int) -> npt.NDArray[np.int64]:
-    """Return the order of keys by their bytes behind a prefix; equal keys keep their order."""
-    return _sorted(data, spans, prefix)[0]
+def order_of_keys(data: npt.NDArray[np.uint8], prefix: int) -> npt.NDArray[np.uint32]:
+    """Return the starts of framed entries in the order of their keys, without a prefix; equal keys keep their order."""
+    starts = (entry_spans(data)[:, 0] - _LENGTH).astype(np.uint32)
+    _sort(data, starts, prefix)
+    return starts
 
 
-def _sorted(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], prefix: int) -> tuple[npt.NDArray[np.int64], int]:
-    """Return the order of keys, and the line of a key that occurs twice, or -1."""
-    order = np.arange(len(spans), dtype=np.int64)
-    words, counts = np.empty(len(spans), dtype=np.uint64), np.zeros((_DIGITS, _RADIX), dtype=np.int64)
-    return order, int(_sort_keys(data, spans, prefix, order, words, counts))
+def _sort(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.uint32], prefix: int) -> int:
+    """Sort the starts of entries by their keys; return the start of an entry whose key occurs twice, or -1."""
+    words, counts = np.empty(len(starts), dtype=np.uint64), np.zeros((_DIGITS, _RADIX), dtype=np.int64)
+    return int(_sort_keys(data, starts, prefix, words, counts))
 
 
 class EntryRun:
-    """Framed entries of one state and key group that are sorted together. The arrays are used again for the next entries."""
+    """Framed entries of one state and key group that are sorted together. The arrays are used again for the next entries.
+
+    Beside its bytes, an entry takes 4 bytes for its start, and 20 while the entries are sorted.
+    """
 
     def __init__(self, prefix: int) -> None:
         self._prefix = prefix
         self._data = np.empty(0, dtype=np.uint8)
-        self._spans = np.empty((0, 4), dtype=np.int64)
+        self._starts = np.empty(0, dtype=np.uint32)
         self._count = 0
         self.size = 0
 
@@ -63,6 +67,12 @@ class EntryRun:
     def clear(self) -> None:
         """Forget the entries."""
         self._count = self.size = 0
+
+    def reserve(self, entries: int, size: int) -> None:
+        """Make room for a number of entries with some bytes."""
+        if not self.size:
+            self._data = self._data if len(self._data) >= size else np.empty(size, dtype=np.uint8)
+            self._starts = self._starts if len(self._starts) >= entries else np.empty(entries, dtype=np.uint32)
 
     def add(self, entries: npt.NDArray[np.uint8], key_group: int) -> npt.NDArray[np.int64]:
         """Check entries and add them; return the result of :class:`~state_processor.backends.formats.entry_framing.KeyFilter`.
@@ -77,17 +87,16 @@ class EntryRun:
         estimate = framing.estimated_entries(entries)
         result[framing.STATUS] = framing.CROWDED
         while result[framing.STATUS] == framing.CROWDED:
-            self._spans = _with_room(self._spans, int(result[framing.COUNT]) + estimate)
-            framing.check_spans(self._data, end, key_group, self._prefix, self._spans, result)
+            self._starts = _with_room(self._starts, int(result[framing.COUNT]) + estimate)
+            framing.check_starts(self._data, end, key_group, self._prefix, self._starts, result)
         added, self._count, self.size = int(result[framing.COUNT]) - self._count, int(result[framing.COUNT]), end
         result[[framing.POSITION, framing.COUNT]] = result[framing.POSITION] - begin, added
         return result
 
-    def sorted(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
-        """Return the spans of the entries, the order of their keys, and the position of a key that occurs twice, or -1."""
-        spans = self._spans[: self._count]
-        order, repeated = _sorted(self._data, spans, self._prefix)
-        return spans, order, -1 if repeated < 0 else int(spans[repeated, 0]) - _LENGTH
+    def sorted(self) -> tuple[npt.NDArray[np.uint32], int]:
+        """Sort the entries; return their starts in the order of their keys, and the start of a key that occurs twice, or -1."""
+        starts = self._starts[: self._count]
+        return starts, _sort(self._data, starts, self._prefix)
 
 
 def _with_room(array: Any, count: int) -> Any:
@@ -99,12 +108,10 @@ def _with_room(array: Any, count: int) -> Any:
     return larger
 
 
-def first_of_keys(
-    data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], order: npt.NDArray[np.int64]
-) -> npt.NDArray[np.bool_]:
+def first_of_keys(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
     """Return which of some entries, in the order of their keys, have another key than the entry before."""
-    is_first = np.ones(len(order), dtype=np.uint8)
-    _unmark_repeated(data, spans, order, is_first)
+    is_first = np.ones(len(starts), dtype=np.uint8)
+    _unmark_repeated(data, starts, is_first)
     return is_first.astype(bool)
 
 
@@ -140,10 +147,10 @@ def _gather(data, spans, column, out):  # type: ignore[no-untyped-def]
             pos += 1
 
 
-@entry_point(read(uint8), read(int64, 2), read(int64), written(uint8))
-def _unmark_repeated(data, spans, order, out):  # type: ignore[no-untyped-def]
-    for i in range(1, len(order)):
-        if _compare(data, spans, order[i - 1], order[i], np.int64(0)) == 0:
+@entry_point(read(uint8), read(uint32), written(uint8))
+def _unmark_repeated(data, starts, out):  # type: ignore[no-untyped-def]
+    for i in range(1, len(starts)):
+        if _compare(data, np.int64(starts[i - 1]), np.int64(starts[i]), np.int64(0)) == 0:
             out[i] = 0
 
 
@@ -151,12 +158,12 @@ def _unmark_repeated(data, spans, order, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _compare(data, spans, first, second, skipped):  # type: ignore[no-untyped-def]
-    """Return -1, 0 or 1 as one key is before another, equal, or behind it; ``skipped`` bytes are equal."""
-    i = spans[first, 0] + skipped
-    j = spans[second, 0] + skipped
-    end = spans[first, 1]
-    stop = spans[second, 1]
+def _compare(data, first, second, skipped):  # type: ignore[no-untyped-def]
+    """Return -1, 0 or 1 as the key of one entry is before another, equal, or behind it; ``skipped`` bytes are equal."""
+    i = first + _LENGTH + skipped
+    j = second + _LENGTH + skipped
+    end = first + _LENGTH + load_be_i32(data, first)
+    stop = second + _LENGTH + load_be_i32(data, second)
     while i + 8 <= end and j + 8 <= stop and load_i64(data, i) == load_i64(data, j):
         i += 8
         j += 8
@@ -247,72 +254,73 @@ def _sort_words(words, order, other_words, other_order, begin, end, counts):  # 
 
 
 @kernel
-def _sort_ends(spans, order, words, other_words, other_order, begin, end, depth, counts):  # type: ignore[no-untyped-def]
+def _sort_ends(data, starts, words, other_words, other_starts, begin, end, depth, counts):  # type: ignore[no-untyped-def]
     """Sort keys that agree in a word: keys that end in it come first, the shortest first.
 
-    Returns where the others begin, and the line of a key that occurs twice, or -1.
+    Returns where the others begin, and the start of an entry whose key occurs twice, or -1.
     """
     for i in range(begin, end):
-        words[i] = np.uint64(min(spans[order[i], 1] - spans[order[i], 0] - depth, _MORE))
-    _sort_words(words, order, other_words, other_order, begin, end, counts)
+        words[i] = np.uint64(min(load_be_i32(data, np.int64(starts[i])) - depth, _MORE))
+    _sort_words(words, starts, other_words, other_starts, begin, end, counts)
     repeated = np.int64(-1)
     first = begin
     while first < end and words[first] < np.uint64(_MORE):
         if first > begin and words[first] == words[first - 1]:
-            repeated = order[first]
+            repeated = np.int64(starts[first])
         first += 1
     return first, repeated
 
 
 @kernel
-def _sorted_lines(data, spans, prefix):  # type: ignore[no-untyped-def]
-    """Return the number of lines that are in the order of their keys, and one of them whose key occurs twice, or -1."""
+def _sorted_lines(data, starts, prefix):  # type: ignore[no-untyped-def]
+    """Return the number of entries that are in the order of their keys, and the start of one whose key occurs twice, or -1."""
     line = np.int64(1)
     repeated = np.int64(-1)
-    while line < len(spans):
-        order = _compare(data, spans, line - 1, line, prefix)
+    while line < len(starts):
+        order = _compare(data, np.int64(starts[line - 1]), np.int64(starts[line]), prefix)
         if order > 0:
             break
         if order == 0:
-            repeated = line
+            repeated = np.int64(starts[line])
         line += 1
     return line, repeated
 
 
-@entry_point(read(uint8), read(int64, 2), int64, written(int64), written(uint64), written(int64, 2), allocates=True)
-def _sort_keys(data, spans, prefix, order, words, counts):  # type: ignore[no-untyped-def]
-    """Sort keys. ``order`` has the numbers of all keys; ``words`` has room for as many numbers.
+@entry_point(read(uint8), written(uint32), int64, written(uint64), written(int64, 2), allocates=True)
+def _sort_keys(data, starts, prefix, words, counts):  # type: ignore[no-untyped-def]
+    """Sort the starts of entries by their keys. ``words`` has room for as many numbers.
 
-    Returns the line of a key that occurs twice, or -1.
+    Returns the start of an entry whose key occurs twice, or -1.
     """
-    lines, repeated = _sorted_lines(data, spans, prefix)
-    if lines >= len(spans):
+    lines, repeated = _sorted_lines(data, starts, prefix)
+    if lines >= len(starts):
         return repeated
     repeated = np.int64(-1)
-    other_words = np.empty(len(order), np.uint64)
-    other_order = np.empty(len(order), np.int64)
-    parts = np.empty((len(order) // 2 + 1, 2), np.int64)  # keys that agree so far
-    next_parts = np.empty((len(order) // 2 + 1, 2), np.int64)
+    other_words = np.empty(len(starts), np.uint64)
+    other_starts = np.empty(len(starts), np.uint32)
+    parts = np.empty((len(starts) // 2 + 1, 2), np.uint32)  # keys that agree so far
+    next_parts = np.empty((len(starts) // 2 + 1, 2), np.uint32)
     parts[0, 0] = 0
-    parts[0, 1] = len(order)
+    parts[0, 1] = len(starts)
     count = 1
     depth = prefix
     while count > 0:
         next_count = 0
         for part in range(count):
-            begin = parts[part, 0]
-            end = parts[part, 1]
+            begin = np.int64(parts[part, 0])
+            end = np.int64(parts[part, 1])
             for i in range(begin, end):
-                key = spans[order[i], 0] + depth
-                words[i] = _word(data, key, spans[order[i], 1])
-            _sort_words(words, order, other_words, other_order, begin, end, counts)
+                start = np.int64(starts[i])
+                key = start + _LENGTH
+                words[i] = _word(data, key + depth, key + load_be_i32(data, start))
+            _sort_words(words, starts, other_words, other_starts, begin, end, counts)
             while begin < end:
                 stop = begin + 1
                 while stop < end and words[stop] == words[begin]:
                     stop += 1
                 if stop - begin > 1:
-                    first, repeated_line = _sort_ends(spans, order, words, other_words, other_order, begin, stop, depth, counts)
-                    repeated = max(repeated, repeated_line)
+                    first, repeated_start = _sort_ends(data, starts, words, other_words, other_starts, begin, stop, depth, counts)
+                    repeated = max(repeated, repeated_start)
                     if stop - first > 1:
                         next_parts[next_count, 0] = first
                         next_parts[next_count, 1] = stop

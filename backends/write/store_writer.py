@@ -24,10 +24,10 @@ import numpy.typing as npt
 from state_processor.backends.files.ordered_threads import at_once
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.formats import entry_framing as framing
-from state_processor.backends.formats.entry_framing import entry_spans, frame_entries, frame_keys
+from state_processor.backends.formats.entry_framing import entry_spans, frame_entries, frame_keys, spans_at
 from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.backends.formats.rocksdb_store import Store
-from state_processor.backends.formats.sst.block_kernels import DELETION, TAG_BYTES, VALUE_TYPE
+from state_processor.backends.formats.sst.block_kernels import DELETION, VALUE_TYPE
 from state_processor.backends.formats.sst.erased_table import ErasedKeys
 from state_processor.backends.formats.sst.family_scan import FamilyScan
 from state_processor.backends.formats.sst.key_set import behind
@@ -161,6 +161,13 @@ class KeyedStateStoreWriter(KeyedStateWriter):
     def _check(self, data: npt.NDArray[np.uint8], place: GroupState) -> npt.NDArray[np.int64]:
         return super()._check(data, place) if place[1] in self._patched else self._run.add(data, place[0])
 
+    def _reserve(self, entries: int, size: int) -> None:
+        assert self._place is not None
+        if self._place[1] in self._patched:
+            super()._reserve(entries, size)
+        elif size < _RUN_BYTES:
+            self._run.reserve(entries, size)
+
     def _append(self, data: npt.NDArray[np.uint8], last: int) -> None:
         assert self._place is not None
         if self._place[1] in self._patched:
@@ -179,13 +186,13 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         """Sort and write entries. Keys that occur twice are next to each other, unless the key group is cut into several runs."""
         assert self._place is not None
         key_group, state_id = self._place
-        data, (spans, order, repeated) = self._run.data, self._run.sorted()
+        data, (starts, repeated) = self._run.data, self._run.sorted()
         result = np.array([framing.OK if repeated < 0 else framing.DUPLICATE, repeated], dtype=np.int64)
         if self._is_cut:
             result = self._seen.check(data, key_group, self.prefix)
         if result[framing.STATUS] != framing.OK:
             raise self._refused(data, key_group, state_id, result)
-        self._store.add(state_id, data, spans, order)
+        self._store.add(state_id, data, starts)
         self._run.clear()
 
     def _kept_files(self) -> tuple[Manifest | None, list[h.LocalFile]]:
@@ -290,6 +297,8 @@ _FILE_BYTES: Final = 64 << 20
 _CHANGES_BYTES: Final = 128 << 20
 """Changes of a column family are kept in memory up to this size; more changes become several files."""
 _LAST_LEVEL: Final = 6
+_LINES: Final = 1 << 13
+"""So many entries are added to a table at a time: their places in memory fit into the processor's cache."""
 _LENGTHS: Final = 8
 """Bytes of the two lengths of a framed entry."""
 _BEHIND_ALL: Final = b"\xff" * 3
@@ -337,13 +346,14 @@ class NewStore:
         numbered = [(numbers[name] if name in numbers else next(new), name) for name in families]
         self._families = [_Family(number, name) for number, name in numbered]
 
-    def add(self, family: int, data: _Bytes, spans: npt.NDArray[np.int64], order: npt.NDArray[np.int64]) -> None:
-        """Write the framed entries of a key group to a column family, in the order of their keys.
+    def add(self, family: int, data: _Bytes, starts: npt.NDArray[np.uint32]) -> None:
+        """Write the framed entries of a key group to a column family.
 
-        If they do not follow the entries of earlier calls, files overlap, and are merged at the end.
+        ``starts``: where the entries start in ``data``, in the order of their keys. If these do not follow the entries of earlier
+        calls, files overlap, and are merged at the end.
         """
         with self._reporting():
-            self._add(self._families[family], data, spans, order)
+            self._add(self._families[family], data, starts)
 
     def put(self, family: int, entries: _Bytes) -> None:
         """Put framed entries above the entries of a column family; see :meth:`add`."""
@@ -377,22 +387,23 @@ class NewStore:
 
     # Entries of new column families
 
-    def _add(self, family: _Family, data: _Bytes, spans: npt.NDArray[np.int64], order: npt.NDArray[np.int64]) -> None:
-        entries = Entries(data, spans, order, np.array([tag(0, VALUE_TYPE)]))
-        first, last = (entries.key(row)[:-TAG_BYTES] for row in (0, len(spans) - 1))  # tags would order a key behind longer ones
+    def _add(self, family: _Family, data: _Bytes, starts: npt.NDArray[np.uint32]) -> None:
+        tags = np.array([tag(0, VALUE_TYPE)])
+        first, last = (data[begin:end].tobytes() for begin, end in spans_at(data, starts[[0, -1]])[:, :2].tolist())
         if family.table is not None and first <= family.last:
             self._finish(family)
             family.runs += 1
-        row, step = 0, max(1, _FILE_BYTES // 4 * len(spans) // max(1, len(data)))
-        while row < len(spans):
+        row, step = 0, max(1, _FILE_BYTES // 4 * len(starts) // max(1, len(data)))
+        while row < len(starts):
             if family.table is None or family.table.size >= _FILE_BYTES:
                 self._finish(family)
                 self._begin(family)
                 if family.runs > 1:  # files that overlap are in level 0, and none has the sequence numbers of another
-                    entries = replace(entries, tags=np.array([tag(next(self._sequences), VALUE_TYPE)]))
+                    tags = np.array([tag(next(self._sequences), VALUE_TYPE)])
             assert family.table is not None
-            stop = min(row + step, len(spans))
-            family.table.add(entries, row, stop)
+            stop = min(row + step, len(starts))
+            for line in range(row, stop, _LINES):
+                family.table.add(_entries_at(data, starts[line : min(line + _LINES, stop)], tags))
             row = stop
         family.last = last
 
@@ -425,8 +436,8 @@ class NewStore:
             framed = np.empty(int(sizes.sum()) + len(entries) * (8 + self._prefix), dtype=np.uint8)
             groups = entries[:, KEY_GROUP].astype(np.int32)
             order = np.arange(len(entries), dtype=np.int64)
-            frame_entries(buffer, np.ascontiguousarray(entries), order, groups, self._prefix, framed)
-            self._add(family, framed, entry_spans(framed), order)
+            starts = frame_entries(buffer, np.ascontiguousarray(entries), order, groups, self._prefix, framed)
+            self._add(family, framed, starts[:-1].astype(np.uint32))
         self._finish(family)
         for file in files:
             self._path(file.number).unlink()
@@ -447,14 +458,13 @@ class NewStore:
         deleting, putting = next(self._sequences), next(self._sequences)
         whole, beginnings = _split(family.markers)
         data = np.concatenate([*family.puts, *whole])
-        spans = entry_spans(data)
-        order = order_of_keys(data, spans, 0)
-        order = order[first_of_keys(data, spans, order)]  # an entry that is put replaces the older one, which need not be deleted
-        is_put = spans[order, 0] < sum(map(len, family.puts))
+        starts = order_of_keys(data, 0)
+        starts = starts[first_of_keys(data, starts)]  # an entry that is put replaces the older one, which need not be deleted
+        is_put = starts < sum(map(len, family.puts))
         tags = np.where(is_put, tag(putting, VALUE_TYPE), tag(deleting, DELETION))
         self._begin(family)
         assert family.table is not None
-        family.table.add(Entries(data, spans, order, tags))
+        family.table.add(_entries_at(data, starts, tags))
         for beginning in sorted(beginnings):
             family.table.delete(beginning, behind(beginning), deleting)
         self._finish(family, is_change=True)
@@ -514,6 +524,11 @@ class _Family:
     puts: list[_Bytes] = field(default_factory=list)
     markers: list[_Markers] = field(default_factory=list)
     held: int = 0
+
+
+def _entries_at(data: _Bytes, starts: npt.NDArray[np.uint32], tags: npt.NDArray[np.int64]) -> Entries:
+    """Return framed entries, whose starts are in the order of their keys, for a table."""
+    return Entries(data, spans_at(data, starts), np.arange(len(starts), dtype=np.int64), tags)
 
 
 def _split(markers: Sequence[_Markers]) -> tuple[list[_Bytes], set[bytes]]:

@@ -395,7 +395,9 @@ class EntryMerge:
             self._tombstones.add(place, blob.data)
             if writer.delete(*place, blob.data):
                 self._markers.append(blob.data)
-        elif blob.phase == PASSED_THROUGH:
+            return
+        writer.expect(*blob.of_phase)
+        if blob.phase == PASSED_THROUGH:
             if is_pending:
                 self._pending.keep(place, pairs(self._tombstones.only(place, blob.data)))
             writer.add(*place, self._tombstones.without(place, blob.data))

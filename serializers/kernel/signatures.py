@@ -45,6 +45,7 @@ boolean: Final = Number("boolean")
 int32: Final = Number("int32")
 int64: Final = Number("int64")
 uint8: Final = Number("uint8")
+uint32: Final = Number("uint32")
 uint64: Final = Number("uint64")
 
 

@@ -27,6 +27,7 @@ from state_processor.read.scans import StateRequest
 from state_processor.support.doors import spelled
 from state_processor.support.errors import OptionError
 from state_processor.support.locks import process_lock
+from state_processor.support.recycled_memory import release
 from state_processor.write.rows.arrow_rows import ArrowRows
 from state_processor.write.tasks.passes import (
     BlobIndex,
@@ -133,6 +134,7 @@ class LocalEngine:
             first_pass = FirstPass(EncodeParts(((0, parts_pass.encode),), groups), staging)
             indexes += blob_indexes(_run_in_threads(first_pass, len(groups), self._threads or _LOCAL_THREADS))
         pa.default_memory_pool().release_unused()  # what encoding the rows took
+        release()
         numbers = tuple((i,) for i in range(files.parallelism))
         second_pass = SecondPass(((0, files.write),), staging, indexes, numbers, _SharedMemory(_WORKING_BYTES).reserved)
         threads = self._threads or (_LOCAL_THREADS if staging.is_local else _REMOTE_THREADS)

@@ -134,8 +134,8 @@ def fetch_blobs(batches: Iterable[pa.RecordBatch], staging: Staging) -> Iterator
     for batch in batches:
         blobs = batch.column("blob")
         columns = ("key_group", "state", "phase", "count", "file", "offset", "size")
-        rows = zip(*(batch.column(c).to_pylist() for c in columns), strict=True)
-        for i, (key_group, state, phase, count, name, offset, size) in enumerate(rows):
+        rows = zip(*(batch.column(c).to_pylist() for c in columns), _totals(batch), strict=True)
+        for i, (key_group, state, phase, count, name, offset, size, of_phase) in enumerate(rows):
             if name is None:
                 data = np.frombuffer(blobs[i].as_buffer(), dtype=np.uint8)
             else:
@@ -143,7 +143,25 @@ def fetch_blobs(batches: Iterable[pa.RecordBatch], staging: Staging) -> Iterator
                     files.clear()
                 file = files.setdefault(name, read_between_passes(staging, name))
                 data = np.frombuffer(file.read(offset, size), dtype=np.uint8)
-            yield Blob(key_group, state, phase, count, data)
+            yield Blob(key_group, state, phase, count, data, of_phase)
+
+
+def _totals(blobs: pa.RecordBatch) -> list[tuple[int, int]]:
+    """Return, for each of sorted blobs, the number and bytes of the entries of its key group, state and phase."""
+    if not blobs.num_rows:
+        return []
+    firsts = _first_blobs(blobs, "key_group", "state", "phase")
+    sums = (np.add.reduceat(blobs.column(name).to_numpy(), firsts, dtype=np.int64) for name in ("count", "size"))
+    lengths = np.diff(firsts, append=blobs.num_rows)
+    return list(zip(*(np.repeat(numbers, lengths).tolist() for numbers in sums), strict=True))
+
+
+def _first_blobs(blobs: pa.RecordBatch | pa.Table, *columns: str) -> npt.NDArray[np.int64]:
+    """Return the lines of sorted blobs, at least one, that have other values than the line before."""
+    changes = np.zeros(blobs.num_rows - 1, dtype=bool)
+    for column in columns:
+        changes |= np.diff(blobs.column(column).to_numpy()) != 0
+    return np.append(0, np.flatnonzero(changes) + 1)
 
 
 @contextmanager
@@ -460,11 +478,8 @@ def _working_bytes(blobs: pa.Table) -> int:
     """Estimate the memory that the writer of sorted blobs takes: a key group of a state at a time, and a place for each key."""
     if not blobs.num_rows:
         return 0
-    key_groups, states, entries, sizes = (
-        blobs.column(name).to_numpy().astype(np.int64) for name in ("key_group", "state", "count", "size")
-    )
-    is_first = (np.diff(key_groups, prepend=key_groups[0] - 1) != 0) | (np.diff(states, prepend=states[0]) != 0)
-    return int(np.add.reduceat(sizes + _KEY_BYTES * entries, np.flatnonzero(is_first)).max())
+    entries, sizes = (blobs.column(name).to_numpy().astype(np.int64) for name in ("count", "size"))
+    return int(np.add.reduceat(sizes + _KEY_BYTES * entries, _first_blobs(blobs, "key_group", "state")).max())
 
 
 Written = dict[int, WrittenFile]

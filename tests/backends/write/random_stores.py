@@ -18,7 +18,6 @@ from unittest import mock
 import numpy as np
 import rocksdict
 
-from state_processor.backends.formats.entry_framing import entry_spans
 from state_processor.backends.formats.sst.key_set import behind
 from state_processor.backends.write import store_writer
 from state_processor.backends.write.sorted_entries import order_of_keys
@@ -76,8 +75,7 @@ def _fill(rng: random.Random, store: NewStore, contents: Contents, prefix: int, 
             bounds = sorted({0, len(shuffled), *(rng.randrange(len(shuffled) + 1) for _ in range(parts - 1))})
             for begin, end in pairwise(bounds):
                 data = framed(shuffled[begin:end])
-                spans = entry_spans(data)
-                store.add(family, data, spans, order_of_keys(data, spans, 0))
+                store.add(family, data, order_of_keys(data, 0))
 
 
 def _entries(rng: random.Random, group: bytes, count: int) -> dict[bytes, bytes]:

@@ -96,6 +96,20 @@ def test_many_keys_of_one_key_group_are_told_apart() -> None:
     ]
 
 
+def test_room_for_keys_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table that they are in does not grow: its memory and the memory of a larger one would be needed at the same time."""
+    rehashed: list[int] = []
+    rehash = framing.rehash
+    monkeypatch.setattr(framing, "rehash", lambda old, new: [rehashed.append(len(new)), rehash(old, new)])
+    keys = KeyFilter()
+    keys.reserve(400_000)
+    assert rehashed == [1 << 20]
+    for begin in range(0, 400_000, 100_000):
+        assert keys.check(_blob(range(begin, begin + 100_000)), 0, 1)[framing.STATUS] == framing.OK
+    assert rehashed == [1 << 20]
+    assert keys.check(_blob(range(399_999, 400_001)), 0, 1)[framing.STATUS] == framing.DUPLICATE
+
+
 Found = tuple[int, int, int]
 """Status, position of the first entry that is wrong or the end, and number of entries before it."""
 

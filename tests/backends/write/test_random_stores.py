@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from state_processor.backends.formats.entry_framing import entry_spans
 from state_processor.backends.formats.sst.block_writing_kernels import BLOCK_BYTES
 from state_processor.backends.write import store_writer
 from state_processor.backends.write.sorted_entries import order_of_keys
@@ -26,8 +25,7 @@ def _assert_stored(directory: Path, *groups: dict[bytes, bytes]) -> None:
     store = NewStore(directory, ["state"], 1, "sizes, ")
     for entries in groups:
         data = framed(entries.items())
-        spans = entry_spans(data)
-        store.add(0, data, spans, order_of_keys(data, spans, 0))
+        store.add(0, data, order_of_keys(data, 0))
     store.close()
     assert_same(directory, {"state": {key: value for entries in groups for key, value in entries.items()}}, "sizes")
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.backends.files.changes import FileSink
-from state_processor.backends.formats.entry_framing import entry_spans
+from state_processor.backends.formats.entry_framing import entry_spans, spans_at
 from state_processor.backends.metadata.handles import ByteStreamStateHandle, KeyGroupRange, RelativeFileStateHandle
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
@@ -52,8 +52,7 @@ def test_entries_are_sorted_by_all_bytes_of_their_keys(prefix: int) -> None:
     entries = [(key, str(number).encode()) for number, key in enumerate(dict.fromkeys(keys))]
     shuffled = [entries[i] for i in np.random.default_rng(7).permutation(len(entries))]
     data = framed(shuffled)
-    spans = entry_spans(data)
-    rows = spans[order_of_keys(data, spans, prefix)].tolist()
+    rows = spans_at(data, order_of_keys(data, prefix)).tolist()
     assert [(bytes(data[a:b]), bytes(data[c:d])) for a, b, c, d in rows] == sorted(entries)
 
 
@@ -69,11 +68,11 @@ def test_equal_keys_keep_their_order(parts: list[tuple[bytes, bytes]], are_sorte
     keys = [b"\1" + stem + rest for stem, rest in parts for _ in range(len(rest) % 3 + 1)]
     keys = sorted(keys) if are_sorted else keys
     data = framed([(key, b"") for key in keys])
-    spans = entry_spans(data)
-    order = order_of_keys(data, spans, 1)
-    assert order.tolist() == sorted(range(len(keys)), key=keys.__getitem__)
+    as_they_come = (entry_spans(data)[:, 0] - 4).tolist()
+    starts = order_of_keys(data, 1)
+    assert starts.tolist() == [as_they_come[i] for i in sorted(range(len(keys)), key=keys.__getitem__)]
     before = [b"", *sorted(keys)]
-    assert first_of_keys(data, spans, order).tolist() == [key != before[i] for i, key in enumerate(before[1:])]
+    assert first_of_keys(data, starts).tolist() == [key != before[i] for i, key in enumerate(before[1:])]
 
 
 @pytest.fixture

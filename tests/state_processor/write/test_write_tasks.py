@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -199,6 +199,31 @@ def test_writers_share_memory(staging: Staging, monkeypatch: pytest.MonkeyPatch)
     write_together(staging, 1, seconds=60)  # one after the other
     with pytest.raises(threading.BrokenBarrierError):
         write_together(staging, 2, seconds=0.2)
+
+
+def test_writers_know_how_many_entries_come(staging: Staging, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They make room for all entries of a key group, which come in several blobs."""
+    expected: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    added: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    add = KeyedStateWriter.add
+
+    def add_blob(self: KeyedStateWriter, key_group: int, state_id: int, blob: Any) -> None:
+        before = self.entries
+        expected.setdefault((key_group, state_id), []).append(self._expected)
+        add(self, key_group, state_id, blob)
+        added.setdefault((key_group, state_id), []).append((self.entries - before, len(blob)))
+
+    monkeypatch.setattr(KeyedStateWriter, "add", add_blob)
+    encode = FirstPass(encode_rows(target(), StateColumns(0, COLUMNS)), staging)
+    indexes = [*blob_indexes(encode([batch(list(range(500)), ["name"] * 500)]))]
+    indexes += blob_indexes(encode([batch(list(range(500, 1000)), ["name"] * 500)]))
+    rows = EncodedRows(batch([], []).schema, indexes)
+    task = EncodeRows(target(), (StateColumns(0, COLUMNS),))
+    files = [StateFiles([RowsPass(rows, list(COLUMNS), task)], [], 2, WriteKeyedState(target()))]
+    LocalEngine(threads=2).write_files(files, staging)
+    assert {len(blobs) for blobs in added.values()} >= {2}
+    for place, blobs in added.items():
+        assert set(expected[place]) == {tuple(map(sum, zip(*blobs, strict=True)))}
 
 
 def test_writers_do_not_wait_for_the_garbage_collector(staging: Staging, monkeypatch: pytest.MonkeyPatch) -> None:
