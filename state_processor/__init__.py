@@ -19,8 +19,11 @@ __version__ = "1.0.0"
 def stub_names(module: str, stub: str = "__init__.pyi") -> dict[str, str]:
     """Return the module of each name that a stub lists, for tools that check types as well. The stub is beside the module."""
     content = ast.parse(pkgutil.get_data(module, stub) or b"")
-    imports = [node for node in content.body if isinstance(node, ast.ImportFrom)]
-    return {alias.name: str(node.module) for node in imports for alias in node.names}
+    modules: dict[str, str] = {}
+    for node in content.body:
+        if isinstance(node, ast.ImportFrom):
+            modules |= dict.fromkeys((alias.name for alias in node.names), str(node.module))
+    return modules
 
 
 def lazy_names(room: str, stub: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

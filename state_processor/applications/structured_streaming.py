@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import reduce
-from itertools import count
+from itertools import chain, count
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -259,7 +259,9 @@ class StreamingCheckpoint:
     def _log(self, name: str) -> list[str]:
         """Return the lines of a log of the batch: its version, and one line or more."""
         path = f"{self._path}/{name}/{self.batch}"
-        lines = [line for row in self._spark.read.text(path, wholetext=True).collect() for line in row.value.splitlines()]
+        lines: list[str] = []
+        for row in self._spark.read.text(path, wholetext=True).collect():
+            lines += row.value.splitlines()
         if lines[:1] and lines[0] not in _LOG_VERSIONS:
             raise UnsupportedFormatError(
                 f"{path} has version {lines[0]!r}: expected {' or '.join(_LOG_VERSIONS)}. Use a newer state-processor"
@@ -319,7 +321,7 @@ def _flat(rows: DataFrame) -> DataFrame:
     from pyspark.sql.types import StructField, StructType
 
     sides: dict[str, StructType] = {side: rows.schema[side].dataType for side in ("key", "value")}  # type: ignore[misc]
-    names = iter(_different(field.name for side in sides.values() for field in side.fields))
+    names = iter(_different(chain.from_iterable(side.names for side in sides.values())))
     renamed = []
     for side, stored in sides.items():
         fields = [StructField(next(names), field.dataType) for field in stored.fields]

@@ -152,14 +152,18 @@ def contents_of(path: str | PathLike[str], uid: str | OperatorIdentifier, state:
     if takes_keys(scan.reader):
         scan = replace(request, options={"flatten": False, **request.options}).open(scan.stored)
     table = pa.Table.from_batches(scan.read(), scan.schema)
-    columns = [[_plain(value, column.type) for value in column.to_pylist()] for column in table.columns]
+    columns = list(map(_plain_values, table.columns))
     if len(columns) == 1:
-        return list(columns[0])
+        return columns[0]
     *places, values = columns
     keys = (
         map(_hashable, places[0]) if len(places) == 1 else (tuple(map(_hashable, place)) for place in zip(*places, strict=True))
     )
     return dict(zip(keys, values, strict=True))
+
+
+def _plain_values(column: pa.ChunkedArray) -> list[Any]:
+    return [_plain(value, column.type) for value in column.to_pylist()]
 
 
 def _plain(value: Any, type_: pa.DataType) -> Any:
@@ -209,8 +213,10 @@ def _differences(contents: Contents, expected: Any) -> Iterator[str]:
                 yield f"  {key!r}: expected {should!r}, found {is_!r}"
     else:
         is_, should = (Counter(map(repr, elements)) for elements in (contents, expected))
-        yield from (f"  expected {element}, which is missing" for element in (should - is_).elements())
-        yield from (f"  found {element}, which is not expected" for element in (is_ - should).elements())
+        for element in (should - is_).elements():
+            yield f"  expected {element}, which is missing"
+        for element in (is_ - should).elements():
+            yield f"  found {element}, which is not expected"
 
 
 # Savepoints from dictionaries

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from html import escape
 from itertools import chain, islice
 from typing import Any, Final
@@ -66,7 +67,7 @@ def _text(names: Sequence[str], rows: Sequence[Mapping[str, Any]], vertical: boo
         rows = list(map(with_operator, rows))
         names = filled(["operator", *(name for name in names if name not in _REPLACED)], rows)
     headers = [SIZES.get(name, name.removeprefix(_PREFIX)) for name in names]
-    values = [[size_text(row[name]) if name in SIZES else row[name] for name in names] for row in rows]
+    values = list(map(partial(_values, names), rows))
     if vertical:
         return render_vertical(headers, values)
     return render_table(headers, values, right=frozenset(SIZES.values()), whole=NAMES)
@@ -78,9 +79,18 @@ def with_operator(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"operator": row["operator_uid"] or row["operator_uid_hash"], **row, **namespace}
 
 
+def _values(names: Sequence[str], row: Mapping[str, Any]) -> list[Any]:
+    return [size_text(row[name]) if name in SIZES else row[name] for name in names]
+
+
 def filled(columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the columns with a value in some row."""
-    return [c for c in columns if not rows or any(row.get(c) not in (None, "", False) for row in rows)]
+    return [column for column in columns if not rows or has_value(column, rows)]
+
+
+def has_value(column: str, rows: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether some row has a value in a column."""
+    return any(row.get(column) not in (None, "", False) for row in rows)
 
 
 _BAR: Final = "background: linear-gradient(to right, rgba(70, 130, 180, 0.35) {share:.1f}%, transparent {share:.1f}%)"
@@ -104,7 +114,10 @@ def html_table(
     value, in characters, that is shown whole.
     """
     lines = list(rows)
-    largest = {name: max((row.get(name) or 0 for row in lines), default=0) for name in sizes}
+    largest: dict[str, int] = {}
+    for name in sizes:
+        numbers = [row.get(name) or 0 for row in lines]
+        largest[name] = max(numbers, default=0)
     head = "".join(f'<th style="text-align: {_side(n, lines, sizes)}">{escape(n)}</th>' for n in columns)
     texts = {n: count_text if n in counts else text_of for n in columns}
     body = ""

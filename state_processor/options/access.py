@@ -189,7 +189,9 @@ def text_of_plan(plan: str, storage: Storage) -> str:
 def flag_words(access: SnapshotAccess) -> tuple[str, ...]:
     """Return the flags of a command that opens a snapshot with the same options; settings of storage may be secret."""
     words: list[str] = []
-    for shared in (o for o in SNAPSHOT_OPTIONS if o.argument in _SHARED):
+    for shared in SNAPSHOT_OPTIONS:
+        if shared.argument not in _SHARED:
+            continue
         value = getattr(access, shared.argument)
         if isinstance(value, Mapping):
             value = [f"{old}={new}" for old, new in value.items()]

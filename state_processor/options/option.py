@@ -486,11 +486,12 @@ def values_of(options: Iterable[Option], values: Mapping[str, Any]) -> dict[str,
 
 def checked(options: Iterable[Option], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the normal forms of keyword arguments. Arguments that are ``None`` are left out."""
-    return {
-        o.argument: o.kind.of_argument(o.argument, arguments[o.argument])
-        for o in options
-        if arguments.get(o.argument) is not None
-    }
+    values: dict[str, Any] = {}
+    for option in options:
+        argument = option.argument
+        if arguments.get(argument) is not None:
+            values[argument] = option.kind.of_argument(argument, arguments[argument])
+    return values
 
 
 UID = Option("text", "The operator, by uid.", argument="uid")

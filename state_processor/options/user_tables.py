@@ -199,14 +199,18 @@ def columns_of_dictionaries(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     for name in names:
         if not isinstance(name, str):
             raise OptionError(f"the rows have a column {name!r}; expected text as the name of a column")
-    return pa.table({name: column_of_values(name, [row[name] for row in rows]) for name in names})
+    columns = {}
+    for name in names:
+        values = [row[name] for row in rows]
+        columns[name] = column_of_values(name, values)
+    return pa.table(columns)
 
 
 def column_of_values(name: str, values: Sequence[Any]) -> pa.Array:
     """Return a column of values. ``None`` and pandas' ``NA`` and ``NaT`` are null, a floating NaN is a number."""
-    missing = _missing_values()
+    missing = set(map(id, _missing_values()))
     if missing:
-        values = [None if any(value is null for null in missing) else value for value in values]
+        values = [None if id(value) in missing else value for value in values]
     try:
         column = pa.array(values, from_pandas=False)
     except NO_COLUMN as problem:
@@ -319,7 +323,9 @@ def _check(
         return
     if pa.types.is_list(type_):
         if _is_checked(type_.value_type, checks):
-            elements = [(row, element) for row, value in present for element in value]
+            elements: list[tuple[int, Any]] = []
+            for row, value in present:
+                elements += ((row, element) for element in value)
             _check(type_.value_type, elements, f"{path}.element", checks)
         return
     for is_kind, check in checks:

@@ -187,11 +187,10 @@ def corrected_objects(memory: pa.Table) -> pa.Table:
     trees: dict[str, tuple[Any, dict[str, Any]]] = {}
     for row in memory.select(_COLUMNS).to_pylist():
         trees.setdefault(repr(row["key"]), (row["key"], {}))[1][row["map_key"]] = row["map_value"]
-    changed = [
-        {"key": key, "map_key": path, "map_value": item}
-        for key, items in trees.values()
-        for path, item in _corrected(key, items).items()
-    ]
+    changed: list[dict[str, Any]] = []
+    for key, items in trees.values():
+        corrected = _corrected(key, items)
+        changed += ({"key": key, "map_key": path, "map_value": item} for path, item in corrected.items())
     return pa.Table.from_pylist(changed, schema=schema)
 
 

@@ -100,11 +100,9 @@ class LongValueWithProperHashCodeSerializer(NumberSerializer):
         )
 
 
+_NUMBERS: Final = ("Byte", "Short", "Int", "Long", "Float", "Double")
 SNAPSHOTS: Final = simple_snapshots(
-    *(
-        SimpleArraySerializer(NumberSerializer(name.upper()), _snapshot_class(name))
-        for name in ("Byte", "Short", "Int", "Long", "Float", "Double")
-    ),
+    *(SimpleArraySerializer(NumberSerializer(name.upper()), _snapshot_class(name)) for name in _NUMBERS),
     SimpleArraySerializer(CharSerializer(), _snapshot_class("Char")),
     StringValueArraySerializer(),
     NullValueArraySerializer(),

@@ -6,6 +6,7 @@ Flink: ``HybridSourceSplitSerializer``, ``HybridSourceEnumeratorStateSerializer`
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final, NoReturn
 
 import pyarrow as pa
@@ -130,10 +131,13 @@ def _of_enumerator(base: SourceState | None) -> list[Values]:
 
 def _check_unchanged(row: Values, pending: Sequence[Values], number: int) -> None:
     """Refuse a row without a reader that the enumerator does not have."""
-    differing = [[n for n, v in row.items() if v != split.get(n)] for split in pending]
-    if [] in differing:
-        return
-    changed = [n for names, split in zip(differing, pending, strict=True) if _same_split(row, split) for n in names]
+    changed: list[str] = []
+    for split in pending:
+        differing = [name for name, value in row.items() if value != split.get(name)]
+        if not differing:
+            return
+        if _same_split(row, split):
+            changed += differing
     fault = f"{_listed(changed)} was changed" if changed else "the enumerator has no such split"
     raise InvalidRowError(
         f"row {number}, split {row.get(SPLIT_ID)!r} without a reader: {fault}, and the state of a hybrid source's enumerator is "
@@ -147,7 +151,8 @@ def _same_split(row: Values, split: Values) -> bool:
 
 def _with_changes(row: Values, number: int) -> Values:
     """Return a reader's row without the columns of the split inside, whose changes are written to its bytes."""
-    inner = {f.name for connector in sources().values() for f in connector.fields} - _OWN_COLUMNS
+    fields = chain.from_iterable(connector.fields for connector in sources().values())
+    inner = {field.name for field in fields} - _OWN_COLUMNS
     outside = {n: v for n, v in row.items() if n not in inner}
     inner_values = {n: v for n, v in row.items() if n in inner}
     if any(row.get(n) is None for n in (WRAPPED, WRAPPED_VERSION)):

@@ -59,7 +59,7 @@ def _class_of(descriptor_set: bytes, name: str) -> Any:
     pool = descriptor_pool.DescriptorPool()
     waiting = {file.name: file for file in descriptor_pb2.FileDescriptorSet.FromString(descriptor_set).file}
     while waiting:
-        ready = [file for file in waiting.values() if not any(dependency in waiting for dependency in file.dependency)]
+        ready = [file for file in waiting.values() if waiting.keys().isdisjoint(file.dependency)]
         if not ready:
             raise ValueError(f"the files {', '.join(waiting)} import each other")
         for file in ready:
@@ -204,9 +204,10 @@ def _fill(message: Any, value: Any) -> None:
         json_format.ParseDict(json.loads(value), message)
         return
     fields = message.DESCRIPTOR.fields_by_name
-    for unknown in (name for name in value if name not in fields):
-        names = ", ".join(fields)
-        raise InvalidRowError(f"the message {message.DESCRIPTOR.full_name} lacks a field {unknown!r}; it has: {names}")
+    for name in value:
+        if name not in fields:
+            names = ", ".join(fields)
+            raise InvalidRowError(f"the message {message.DESCRIPTOR.full_name} lacks a field {name!r}; it has: {names}")
     for name, part in value.items():
         if part is not None:
             _set(message, fields[name], part)
@@ -535,11 +536,5 @@ SNAPSHOTS: Final = {
     REMOTE_VALUE_SNAPSHOT: RemoteValueSnapshot,
     MESSAGE_SNAPSHOT: MessageSnapshot,
 }
-VERSIONS: Final = {
-    name: declared_versions(name, releases, None, "Stateful Functions", _ADVICE)
-    for name, releases in (
-        (STATEFUN_SNAPSHOT, {1: "2.0"}),
-        (REMOTE_VALUE_SNAPSHOT, {1: "3.0"}),
-        (MESSAGE_SNAPSHOT, {1: "2.0", 2: ""}),
-    )
-}
+_RELEASES: Final = {STATEFUN_SNAPSHOT: {1: "2.0"}, REMOTE_VALUE_SNAPSHOT: {1: "3.0"}, MESSAGE_SNAPSHOT: {1: "2.0", 2: ""}}
+VERSIONS: Final = {n: declared_versions(n, versions, None, "Stateful Functions", _ADVICE) for n, versions in _RELEASES.items()}

@@ -26,7 +26,10 @@ def check_compatibility(
     if state not in variants:
         raise NotFoundError.naming_nearest("state", state, map(shown_name, variants), operator_label(operator))
     check_type("new_type", new_type)
-    return SchemaCompatibility.worst(*(v for s in variants[state] for v in _verdicts(s, new_type, schema_evolution)))
+    verdicts: list[SchemaCompatibility] = []
+    for stored in variants[state]:
+        verdicts += _verdicts(stored, new_type, schema_evolution)
+    return SchemaCompatibility.worst(*verdicts)
 
 
 def _verdicts(state: StateDescription, new_type: TypeSerializer, schema_evolution: bool = False) -> Iterator[SchemaCompatibility]:

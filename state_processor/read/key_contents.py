@@ -85,10 +85,13 @@ class KeyContents:
 
         The column ``state`` is the name of the state, or ``timers``. A row without a single value has a struct of its columns.
         """
-        rows = [_row(name, row) for name, table in self.tables().items() for row in table.drop_columns(["key"]).to_pylist()]
+        rows = []
         with_value = {"state", "value"}
-        for row in rows:
-            with_value |= {name for name, value in row.items() if value is not None}
+        for state, table in self.tables().items():
+            for entry in table.drop_columns(["key"]).to_pylist():
+                row = _row(state, entry)
+                rows.append(row)
+                with_value |= {name for name, value in row.items() if value is not None}
         return [c for c in _COLUMNS if c in with_value], rows
 
     def _repr_html_(self) -> str:

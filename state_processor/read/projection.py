@@ -120,11 +120,11 @@ def _value_converter(source: pa.DataType, target: pa.DataType, column: str) -> C
 
 
 def _same_nullability(left_type: pa.DataType, right_type: pa.DataType) -> bool:
-    return all(
-        left_type.field(i).nullable == right_type.field(i).nullable
-        and _same_nullability(left_type.field(i).type, right_type.field(i).type)
-        for i in range(left_type.num_fields)
-    )
+    for i in range(left_type.num_fields):
+        left, right = left_type.field(i), right_type.field(i)
+        if left.nullable != right.nullable or not _same_nullability(left.type, right.type):
+            return False
+    return True
 
 
 def _unchanged(array: pa.Array) -> pa.Array:

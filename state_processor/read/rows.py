@@ -86,9 +86,12 @@ class Rows(Iterator[pa.RecordBatch]):
     @property
     def notes(self) -> tuple[str, ...]:
         """What the rows leave out, such as states of windows, and the time zones of their columns: the comments of columns."""
-        comments = tuple(comments_of(self._schema).values())
-        further = [note for note in self._notes if not any(note in comment for comment in comments)]
-        return tuple(dict.fromkeys([*comments, *further]))
+        comments = comments_of(self._schema).values()
+        notes = dict.fromkeys(comments)
+        for note in self._notes:
+            if not any(note in comment for comment in comments):
+                notes[note] = None
+        return tuple(notes)
 
     def __iter__(self) -> Rows:
         if self._end is not None:

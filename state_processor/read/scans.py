@@ -62,8 +62,10 @@ class KnownStates:
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickling; what many subtasks register alike is in it once."""
         alike: dict[bytes, StateDescription] = {}
+        states: dict[str, list[StateDescription]] = {}
         try:
-            states = {name: [alike.setdefault(dumps(s), s) for s in variants] for name, variants in self.states.items()}
+            for name, variants in self.states.items():
+                states[name] = [alike.setdefault(dumps(state), state) for state in variants]
         except (PicklingError, AttributeError, TypeError):  # classes that Spark's pickler knows better
             states = self.states
         return {**vars(self), "states": states}

@@ -74,7 +74,7 @@ class SnapshotReader(ABC, Generic[RowsT, TableT, SchemaT]):
     def __repr__(self) -> str:
         from state_processor.display.text_tables import render_records, size_text
 
-        rows, states = self._operators(), self._names_of_states()
+        rows, states = self._operators().to_pylist(), self._names_of_states()
         for row in rows:
             row |= {"size": size_text(row["size"]), "states": ", ".join(states.get(row["uid hash"], ()))}
             row["operator"] = row["uid"] or row["uid hash"]
@@ -85,9 +85,9 @@ class SnapshotReader(ABC, Generic[RowsT, TableT, SchemaT]):
     def _repr_html_(self) -> str:
         from state_processor.display.showing import html_table
 
-        rows = self._operators()
-        columns = [name for name in _COLUMNS.values() if any(row[name] is not None for row in rows)]
-        return html_table(columns, rows, caption=redacted(self.path), sizes=frozenset({"size"}))
+        table = self._operators()
+        columns = [name for name in table.column_names if table.column(name).null_count < table.num_rows]
+        return html_table(columns, table.to_pylist(), caption=redacted(self.path), sizes=frozenset({"size"}))
 
     def operators(self) -> TableT:
         """Return one row per operator, with parallelism and sizes: the columns of Flink's ``savepoint_metadata``."""
@@ -347,10 +347,10 @@ class SnapshotReader(ABC, Generic[RowsT, TableT, SchemaT]):
         identifier = OperatorIdentifier.of(uid)
         return find_operator(self._snapshot, identifier.uid, identifier.uid_hash)
 
-    def _operators(self) -> list[dict[str, Any]]:
+    def _operators(self) -> pa.Table:
         from state_processor.backends.read.catalog import operators
 
-        return [{short: row.get(c) for c, short in _COLUMNS.items()} for row in operators(self._snapshot).to_pylist()]
+        return operators(self._snapshot).select(list(_COLUMNS)).rename_columns(list(_COLUMNS.values()))
 
     def _names_of_states(self) -> dict[str, list[str]]:
         """Return the names of the states of each operator, by its hash."""

@@ -36,7 +36,6 @@ _SCHEMA: Final = pa.schema(
         ("recovers", pa.bool_()),
     ]
 )
-_RENAMED: Final = {"size": "size_in_bytes"}
 _LOG: Final = getLogger("state_processor")
 
 
@@ -128,7 +127,10 @@ def checked(snapshots: list[SnapshotInfo], access: SnapshotAccess) -> Iterator[S
 
 def snapshots_table(snapshots: Iterable[SnapshotInfo]) -> pa.Table:
     """Return a table of snapshots; see :func:`state_processor.arrow.snapshots`."""
-    return pa.Table.from_pylist([{_RENAMED.get(k, k): v for k, v in asdict(info).items()} for info in snapshots], _SCHEMA)
+    rows = list(map(asdict, snapshots))
+    for row in rows:
+        row["size_in_bytes"] = row.pop("size")
+    return pa.Table.from_pylist(rows, _SCHEMA)
 
 
 def _unsearched_text(discovery: Discovery, depth: int, advice: str) -> str:

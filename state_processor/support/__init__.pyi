@@ -14,10 +14,12 @@ from state_processor.support.locks import (
 )
 from state_processor.support.mappings import (
     attributes as attributes,
+    by_each_key as by_each_key,
     index_by_name as index_by_name,
     map_values as map_values,
     names_of as names_of,
     only_keys as only_keys,
+    unrenamed as unrenamed,
     without_keys as without_keys,
     without_none as without_none,
 )

@@ -1,4 +1,4 @@
-"""Some entries of a dictionary, the same keys with other values; names, an index by names, attributes by names."""
+"""Some entries of a dictionary, several keys with one value, other values; names, an index by names, attributes by names."""
 
 from __future__ import annotations
 
@@ -35,6 +35,14 @@ def map_values(function: Callable[[V], R], mapping: Mapping[K, V]) -> dict[K, R]
     return {key: function(value) for key, value in mapping.items()}
 
 
+def by_each_key(entries: Iterable[tuple[Iterable[K], V]]) -> dict[K, V]:
+    """Return a dictionary of values with several keys each. The last value of equal keys counts."""
+    values: dict[K, V] = {}
+    for keys, value in entries:
+        values |= dict.fromkeys(keys, value)
+    return values
+
+
 def names_of(items: Iterable[Named]) -> list[str]:
     """Return the names of states, fields or files."""
     return [item.name for item in items]
@@ -43,6 +51,11 @@ def names_of(items: Iterable[Named]) -> list[str]:
 def index_by_name(items: Iterable[N]) -> dict[str, N]:
     """Return states, fields or files by their names. The last one of equal names counts."""
     return {item.name: item for item in items}
+
+
+def unrenamed(names: Iterable[str]) -> dict[str, str]:
+    """Return each name by itself, for a selection of columns that keep their names."""
+    return {name: name for name in names}
 
 
 def without_none(values: Iterable[V | None]) -> list[V]:

@@ -49,10 +49,10 @@ def allocate(size: int) -> npt.NDArray[np.uint8]:
         return np.empty(size, dtype=np.uint8)
     step = 1 << (size.bit_length() - 1 - _STEPS)
     room = -(-size // step) * step
-    fitting = (block for block in [*_free.values()] if room <= len(block) <= 2 * room)
-    claimed_blocks = (_free.pop(id(block), None) for block in fitting)  # None if another thread has it
-    memory = next((block for block in claimed_blocks if block is not None), None)
-    return np.asarray(_Loan(np.empty(room, dtype=np.uint8) if memory is None else memory))[:size]
+    for block in [*_free.values()]:
+        if room <= len(block) <= 2 * room and _free.pop(id(block), None) is not None:  # None if another thread has it
+            return np.asarray(_Loan(block))[:size]
+    return np.asarray(_Loan(np.empty(room, dtype=np.uint8)))[:size]
 
 
 def release() -> None:

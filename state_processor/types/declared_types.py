@@ -33,7 +33,7 @@ from state_processor.serializers.table.python_state import python_coder
 from state_processor.serializers.traversal import MOST_LEVELS, within_limits
 from state_processor.support.doors import code_or_text, spelled
 from state_processor.support.errors import InvalidRowError, OptionError
-from state_processor.support.mappings import attributes, without_keys
+from state_processor.support.mappings import attributes, by_each_key, without_keys
 from state_processor.types.flink_types import Types
 from state_processor.types.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
 
@@ -89,7 +89,7 @@ def java_types_by_path(types: DeclaredTypes | None) -> dict[str, JavaType]:
     return by_path
 
 
-_SCALARS: Final = {arrow_type: scalar.serializer for scalar in SCALARS.values() for arrow_type in scalar.inferred_from}
+_SCALARS: Final = by_each_key((scalar.inferred_from, scalar.serializer) for scalar in SCALARS.values())
 
 
 def type_of_column(arrow_type: pa.DataType, label: str) -> TypeSerializer:
@@ -173,10 +173,8 @@ class _Parser:
                 raise self._problem(f"{name} has {count} types inside, not {len(inside)}", start)
             return make(*inside)
         if name == "ROW":
-            fields = self._inside(self._row_field)
-            if all(field for field, _ in fields):
-                return Types.ROW_NAMED([field for field, _ in fields], [type_ for _, type_ in fields])
-            return Types.ROW([type_ for _, type_ in fields])
+            names, types = map(list, zip(*self._inside(self._row_field), strict=True))
+            return Types.ROW_NAMED(names, types) if all(names) else Types.ROW(types)
         if name == "ROW_DATA":
             return Types.ROW_DATA(self._bracketed())
         if name == "POJO":

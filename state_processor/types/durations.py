@@ -10,6 +10,7 @@ from typing import Final
 
 from state_processor.support.doors import spelled
 from state_processor.support.errors import OptionError
+from state_processor.support.mappings import by_each_key
 
 _ISO: Final = re.compile(r"P(?:(?P<w>\d+)W)?(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d{1,3})?)S)?)?")
 _UNITS: Final = {
@@ -21,7 +22,7 @@ _UNITS: Final = {
     "ms milli millis millisecond milliseconds": timedelta(milliseconds=1),
 }
 """Labels of ``org.apache.flink.util.TimeUtils``, units of Spark's intervals, and weeks."""
-_BY_LABEL: Final = {label: unit for labels, unit in _UNITS.items() for label in labels.split()}
+_BY_LABEL: Final = by_each_key((labels.split(), unit) for labels, unit in _UNITS.items())
 _PART: Final = re.compile(rf"(\d+)\s*({'|'.join(sorted(_BY_LABEL, key=len, reverse=True))})")
 _PARTS: Final = re.compile(rf"(?:interval\s+)?{_PART.pattern}(?:\s*{_PART.pattern})*")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from state_processor.backends.metadata.operator_id import operator_id
@@ -85,7 +86,7 @@ def read_mapping(content: Any, place: str) -> dict[str, str]:
         version = content["version"]
         raise OptionError(f"{place}: expected version {MAPPING_VERSION} of the format of mapping files, found {version!r}")
     uids = content.get("uids") if isinstance(content, Mapping) and "version" in content else content
-    if not isinstance(uids, Mapping) or not all(isinstance(uid, str) and uid for pair in uids.items() for uid in pair):
+    if not isinstance(uids, Mapping) or not all(isinstance(uid, str) and uid for uid in chain(uids, uids.values())):
         raise OptionError(f"{place}: expected a file of state-processor match, or a JSON object of old and new uids")
     if not uids:
         raise OptionError(f"{place}: expected at least one operator with another uid, found none")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import chain
 from os import PathLike
 from typing import Final, TypeVar
 from uuid import uuid4
@@ -33,7 +34,7 @@ from state_processor.support.mappings import map_values, without_keys
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.plan.draft import DEFAULT_MAX_PARALLELISM, OperatorChanges, OperatorDraft, OperatorMigration
 from state_processor.write.plan.outcome import OperatorOutcome, WriteSettings, check_format, outcome_of
-from state_processor.write.plan.reports import MigrationReport, OperatorSummary, WriteSummary
+from state_processor.write.plan.reports import MigrationReport, OperatorSummary, StateReport, WriteSummary
 from state_processor.write.plan.restorability import RegisteredStates, refusal, return_reports
 from state_processor.write.plan.source_operator import SourceOperator, replaced_source
 from state_processor.write.rows.row_columns import naming
@@ -360,7 +361,8 @@ class SavepointBuild:
         """Return the outcome of the migration for each state."""
         if self._migrated_to is None:
             raise OptionError("there is no migration to report on; call migrate first")
-        return MigrationReport(self._migrated_to, tuple(report for draft in self.drafts for report in draft.migration_reports))
+        reports = chain.from_iterable(draft.migration_reports for draft in self.drafts)
+        return MigrationReport(self._migrated_to, tuple(reports))
 
     # Writing
 
@@ -398,7 +400,8 @@ class SavepointBuild:
     def first_pass(self, engine: Engine) -> RowsPass:
         """Return the first pass over the rows, for changes that have rows of one table only."""
         outcomes = self._outcomes()
-        ((outcome, state_rows),) = ((outcome, state_rows) for outcome in outcomes for state_rows in outcome.changes.state_rows)
+        (outcome,) = (outcome for outcome in outcomes if outcome.changes.state_rows)
+        (state_rows,) = outcome.changes.state_rows
         target = keyed_target(outcome, engine)
         assert target is not None  # it has the states of the rows
         return first_pass(outcome, target, state_rows)
@@ -466,8 +469,8 @@ class SavepointBuild:
         """Return whether the state of all operators is unchanged, despite the requested changes."""
         if self.snapshot is None or self._removed or self._migrated_to is not None:
             return False
-        without_effect = all(change.is_empty for operator in operators for change in operator.changes)
-        return without_effect and not any(outcome.is_reshaped for outcome in outcomes)
+        changes = chain.from_iterable(operator.changes for operator in operators)
+        return all(change.is_empty for change in changes) and not any(outcome.is_reshaped for outcome in outcomes)
 
     def _outcomes(self) -> list[OperatorOutcome]:
         release = None if self._checked_version is None else release_for(self._checked_version)
@@ -526,7 +529,9 @@ class SavepointBuild:
 
     def _check_migration(self) -> None:
         """Refuse states that can't be migrated."""
-        stuck = [report for draft in self.drafts for report in draft.not_migrated]
+        stuck: list[StateReport] = []
+        for draft in self.drafts:
+            stuck += draft.not_migrated
         if stuck:
             raise StateMigrationError(
                 f"{len(stuck)} states can't be migrated to Flink {self._migrated_to}; do what each line says, or leave the state "

@@ -33,7 +33,7 @@ from state_processor.serializers.shared_types import PortableType
 from state_processor.serializers.table.python_state import PYTHON_PREFIX, ByteArrayWrapperSerializer
 from state_processor.support.doors import spelled
 from state_processor.support.errors import InvalidRowError, NotFoundError, OptionError
-from state_processor.support.mappings import map_values, without_none
+from state_processor.support.mappings import map_values, only_keys, without_none
 from state_processor.types.identifier import OperatorIdentifier
 from state_processor.write.build import SavepointBuild, Uid
 from state_processor.write.plan.draft import ElementEdits, OperatorDraft
@@ -152,7 +152,8 @@ def _encoded(
     draft: OperatorDraft, state: OperatorDescription, schema: pa.Schema, rows: Sequence[Mapping[str, Any]]
 ) -> Iterator[bytes]:
     state = for_flink(state, draft.flink_major)
-    table = pa.Table.from_pylist([{name: row[name] for name in state.serializers} for row in rows], schema).combine_chunks()
+    values = [only_keys(row, state.serializers) for row in rows]
+    table = pa.Table.from_pylist(values, schema).combine_chunks()
     columns = {name: table.column(name).combine_chunks() for name in state.serializers}
     return iter(list(encode_columns(state.serializers, columns, draft.label))) if rows else iter(())
 

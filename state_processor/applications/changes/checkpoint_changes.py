@@ -433,7 +433,8 @@ class StepReader:
 
     def is_empty(self) -> bool:
         """Return whether the step does not have rows."""
-        return not any(batch.num_rows for split in self.splits() for batch in self.read(split))
+        batches = chain.from_iterable(map(self.read, self.splits()))
+        return not any(batch.num_rows for batch in batches)
 
 
 def _mixed_times(snapshot: Snapshot, operator_id: str) -> str:

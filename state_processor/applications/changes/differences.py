@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from logging import getLogger
 from os import PathLike
 from typing import Any, Final, TypeAlias, Unpack
@@ -106,7 +107,10 @@ class DifferencesReader:
 
     def parts(self) -> list[DifferencePart]:
         """Plan the parts of all states."""
-        return [DifferencePart(i, split) for i, difference in enumerate(self.differences) for split in difference.reader.splits()]
+        parts: list[DifferencePart] = []
+        for i, difference in enumerate(self.differences):
+            parts += (DifferencePart(i, split) for split in difference.reader.splits())
+        return parts
 
     def read(self, part: DifferencePart) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a part that differ."""
@@ -147,7 +151,10 @@ class StateDifference:
     def as_text(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows of the reader with values as JSON, in the columns of :data:`TEXT_SCHEMA`."""
         place = {"operator_uid": self.operator_uid, "operator_uid_hash": self.operator_uid_hash, "state_name": self.state_name}
-        rows = [place | {n: _text(n, value) for n, value in row.items()} for row in batch.to_pylist()]
+        rows = []
+        for row in batch.to_pylist():
+            texts = {name: _text(name, value) for name, value in row.items()}
+            rows.append(place | texts)
         return pa.RecordBatch.from_pylist(rows, TEXT_SCHEMA)
 
     @property
@@ -305,8 +312,12 @@ def _renamed(old: _Side, new: _Side) -> dict[str, str]:
     if not gone or not added:
         return {}
     earlier, later = _by_states(old_snapshot, gone), _by_states(new_snapshot, added)
-    alone = (states for states, hashes in earlier.items() if len(hashes) == len(later.get(states, ())) == 1)
-    return {later[states][0]: earlier[states][0] for states in alone}
+    renamed: dict[str, str] = {}
+    for states_and_types, old_hashes in earlier.items():
+        new_hashes = later.get(states_and_types, [])
+        if len(old_hashes) == len(new_hashes) == 1:
+            renamed[new_hashes[0]] = old_hashes[0]
+    return renamed
 
 
 def _by_states(snapshot: Snapshot, operators: Mapping[str, OperatorState]) -> dict[frozenset[tuple[str, ...]], list[str]]:
@@ -449,6 +460,6 @@ def diff_summary(
     """
     differences = open_differences((old, new), uid, None, options, full)
     rows = [difference.summary() for difference in progress(differences, "comparing")]
-    notes = ". ".join(dict.fromkeys(note for difference in differences for note in difference.notes))
+    notes = ". ".join(dict.fromkeys(chain.from_iterable(difference.notes for difference in differences)))
     schema = SUMMARY_SCHEMA.set(0, with_note(SUMMARY_SCHEMA.field(0), notes))
     return pa.Table.from_pylist(with_bytes(differences, rows), schema)

@@ -56,8 +56,8 @@ def row_shape(read: ReadOptions, access: SnapshotAccess) -> dict[str, str]:
     for holder, options in ((read, READ_OPTIONS), (access, SNAPSHOT_OPTIONS)):
         shape |= {o.argument: _short(value) for o, value in _set_values(holder, options)}
     packages = sorted(f"{e.value} {e.dist.version if e.dist else ''}" for e in entry_points(group=ENTRY_POINT_GROUP))
-    registered = [(f.name, getattr(user_registrations(), f.name)) for f in fields(user_registrations())]
-    content = {name: entries for name, entries in registered if entries and name not in _OF_NO_STATE}
+    registered = attributes(user_registrations(), names_of(fields(user_registrations())))
+    content = {name: entries for name, entries in registered.items() if entries and name not in _OF_NO_STATE}
     if content or packages:
         shape[_REGISTRATIONS] = _digest(_described((content, packages)))
     return shape

@@ -45,7 +45,7 @@ from state_processor.states import (
     shown_name,
     unequal_entries,
 )
-from state_processor.support import cached_property, pc
+from state_processor.support import cached_property, pc, without_keys
 
 CHANGE: Final = "change"
 BEFORE: Final = "before"
@@ -152,7 +152,7 @@ class KeyedDifference:
         self._readers = (old.reader(options), new.reader(options))
         self._same_types = len(_types(old) | _types(new)) == 1
         self.has_same_keys = len(_types(old, _VALUE) | _types(new, _VALUE)) <= 1
-        self._has_ttl = any(v.has_ttl for side in (old, new) for v in side.variants)
+        self._has_ttl = any(variant.has_ttl for variant in (*old.variants, *new.variants))
         self._full = full
         check_columns(name, self._readers, _VALUES)
 
@@ -234,7 +234,7 @@ class KeyedDifference:
         self, sources: tuple[_Sources, _Sources], key_groups: KeyGroupRange, whole: bool
     ) -> Iterator[tuple[list[StateEntries], list[StateEntries]]]:
         """Yield the entries of both snapshots, split at the starts and ends of handles."""
-        bounds = [] if whole else [x.key_groups for handles in sources for x in handles]
+        bounds = [] if whole else [keyed.key_groups for keyed in chain(*sources)]
         for part in cut_at_bounds(key_groups, bounds):
             old, new = (list(self._entries(*of_side, part)) for of_side in zip((self._old, self._new), sources, strict=True))
             yield old, new
@@ -286,13 +286,15 @@ class KeyedDifference:
         """Decode some entries to rows, in the order of ``rows``."""
         if self._readers[side] is None or not len(rows):
             return None
-        bounds = np.cumsum([0, *(len(p.entries) for p in parts)])
         in_order = np.sort(rows)
-        chosen = [
-            part.selected(in_order[(in_order >= first) & (in_order < last)] - first)
-            for part, first, last in zip(parts, bounds[:-1], bounds[1:], strict=True)
-        ]
-        chosen = [part for part in chosen if len(part.entries)]
+        chosen = []
+        first = 0
+        for part in parts:
+            last = first + len(part.entries)
+            in_part = in_order[(in_order >= first) & (in_order < last)]
+            if len(in_part):
+                chosen.append(part.selected(in_part - first))
+            first = last
         try:
             table = self._read(side, _joined(chosen))
         except StateProcessorError:
@@ -336,7 +338,8 @@ def _joined(parts: Iterable[EntryBytes]) -> Iterator[EntryBytes]:
 def _files(keyed: KeyedHandle, snapshot: Snapshot) -> Iterator[tuple[Hashable, int]]:
     """Yield the files of a store: identity and size."""
     if isinstance(keyed.handle, IncrementalRemoteKeyedStateHandle):
-        yield from ((stream_identity(f.stream, snapshot.directory), f.stream.state_size) for f in keyed.handle.files)
+        for file in keyed.handle.files:
+            yield stream_identity(file.stream, snapshot.directory), file.stream.state_size
 
 
 def _fingerprints(parts: Sequence[EntryBytes]) -> npt.NDArray[np.uint64]:
@@ -357,7 +360,8 @@ def _types(side: Side, *left_out: str) -> set[tuple[bytes, ...]]:
 
 
 def _is_map(*sides: Side) -> bool:
-    return any(v.kind == "MAP" for side in sides for v in side.variants)
+    variants = chain.from_iterable(side.variants for side in sides)
+    return any(variant.kind == "MAP" for variant in variants)
 
 
 def _value_type(reader: KeyedStateReader) -> pa.DataType:
@@ -448,7 +452,8 @@ def _by_key(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> Iterator[di
             yield {CHANGE: DELETE, _KEY: row[_KEY], BEFORE: row[_VALUE]}
         elif repr(row) != repr(after[text]):
             yield {CHANGE: UPDATE, _KEY: row[_KEY], BEFORE: row[_VALUE], AFTER: after[text][_VALUE]}
-    yield from ({CHANGE: INSERT, _KEY: row[_KEY], AFTER: row[_VALUE]} for text, row in after.items() if text not in before)
+    for row in without_keys(after, before).values():
+        yield {CHANGE: INSERT, _KEY: row[_KEY], AFTER: row[_VALUE]}
 
 
 def _by_value(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -493,8 +498,9 @@ class OperatorPair:
     @property
     def unread(self) -> list[UnreadState]:
         """The states that neither snapshot describes, each once."""
-        states = [state for _, unread in reversed(self._surveys) for state in unread if state.name not in self.names]
-        return list({state.name: state for state in states}.values())
+        states = chain.from_iterable(unread for _, unread in reversed(self._surveys))
+        by_name = {state.name: state for state in states}
+        return list(without_keys(by_name, self.names).values())
 
     @cached_property
     def _surveys(self) -> list[tuple[States, list[UnreadState]]]:

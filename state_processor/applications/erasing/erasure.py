@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain
 from os import PathLike, fspath
 from typing import Any, Final, TypeAlias, Unpack
 
@@ -274,7 +275,7 @@ class Erasure:
         check_keys(self.keys, self.actions)
         self.access = SnapshotAccess.among(self.options)
         self.texts = list(map(str, self.needles))
-        patterns = [pattern for needle in self.needles for pattern in needle.patterns]
+        patterns = list(chain.from_iterable(needle.patterns for needle in self.needles))
         self._holds = holding(patterns, self.texts)
         self._build = SavepointBuild.from_existing(self.path, access=self.access, scratch=self.options.get("scratch"))
         self._writer = SavepointWriter(self._build)

@@ -143,7 +143,9 @@ class Placeholders:
 
     def __init__(self, sought: Mapping[str, Sequence[str]]) -> None:
         self._sought = sought
-        self.names = {value: f"{name} {i + 1}" for name, values in sought.items() for i, value in enumerate(values)}
+        self.names: dict[str, str] = {}
+        for name, values in sought.items():
+            self.names |= {value: f"{name} {number}" for number, value in enumerate(values, 1)}
 
     def sought(self) -> dict[str, list[str]]:
         """Return the placeholders under ``text``, ``key`` and ``where``."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from state_processor.applications.explain.explanation import FailureCause, Remedy
@@ -297,7 +298,7 @@ def of_findings(
     kind = kind or main.kind
     facts = dict({} if sighting is None else sighting.told(kind))
     written, required = _sides(main, kind, facts)
-    lines = dict.fromkeys(line for finding in findings for line in finding.verdict.repair)
+    lines = dict.fromkeys(chain.from_iterable(finding.verdict.repair for finding in findings))
     if sighting is not None:  # Flink failed: the code is another one
         lines = dict.fromkeys(line for line in lines if command_name(line) != "check")
     return make(
@@ -486,9 +487,11 @@ def _class_names(kind: Kind, state: StateSignature) -> Iterator[str]:
     if kind is Kind.KRYO_TO_POJO or kind is Kind.KRYO_CLASS:
         yield from kryo_classes(state)
     elif kind is Kind.POJO_TO_KRYO:
-        yield from (pojo.class_name for pojo in state.parts(PojoSerializer))
+        for pojo in state.parts(PojoSerializer):
+            yield pojo.class_name
     elif kind is Kind.ENUM_CONSTANT:
-        yield from (str(enum.enum_class) for enum in state.parts(EnumSerializer))
+        for enum in state.parts(EnumSerializer):
+            yield str(enum.enum_class)
 
 
 _CHAINED: Final = " -> "

@@ -6,7 +6,7 @@ Operators and connectors of Flink keep states of their own. The classes that reg
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -42,20 +42,18 @@ from state_processor.serializers import PojoSerializer
 from state_processor.states import BROADCAST, LIST, MAP, OPERATOR_LIST, UNION_LIST
 from state_processor.types import EnumSerializer, NFAStateSerializer
 
-_OWNERS: Final[Sequence[tuple[re.Pattern[str], re.Pattern[str]]]] = [
-    (re.compile(name), re.compile(rf"\b(?:{owner})\w*[.$]"))
-    for name, owner in (
-        (r"SourceReaderState$", r"SourceOperator"),
-        (r"writer_raw_states$|writer_state", r"SinkWriter|StatefulSinkWriterStateHandler"),
-        (r"(?:streaming_committer|global_committer|committer|writer_committables)\w*$", r"Committ|GlobalCommitter|SinkWriter"),
-        (r"_async_wait_operator_state_$", r"AsyncWaitOperator"),
-        (r"bucket-states$|max-part-counter$", r"Buckets|StreamingFileSink|AbstractStreamingWriter"),
-        (r"topic-partition-offset-states$", r"FlinkKafkaConsumer"),
-        (r"next-transactional-id-hint", r"FlinkKafkaProducer"),
-        (r"file-monitoring-state$", r"ContinuousFileMonitoringFunction"),
-        (r"(?:compact|file-compactor|coordinator|remaining)[\w-]*$", r"Compactor|CompactCoordinator"),
-    )
-]
+_OWNERS_BY_STATE: Final = {
+    r"SourceReaderState$": r"SourceOperator",
+    r"writer_raw_states$|writer_state": r"SinkWriter|StatefulSinkWriterStateHandler",
+    r"(?:streaming_committer|global_committer|committer|writer_committables)\w*$": r"Committ|GlobalCommitter|SinkWriter",
+    r"_async_wait_operator_state_$": r"AsyncWaitOperator",
+    r"bucket-states$|max-part-counter$": r"Buckets|StreamingFileSink|AbstractStreamingWriter",
+    r"topic-partition-offset-states$": r"FlinkKafkaConsumer",
+    r"next-transactional-id-hint": r"FlinkKafkaProducer",
+    r"file-monitoring-state$": r"ContinuousFileMonitoringFunction",
+    r"(?:compact|file-compactor|coordinator|remaining)[\w-]*$": r"Compactor|CompactCoordinator",
+}
+_OWNERS: Final = [(re.compile(name), re.compile(rf"\b(?:{owner})\w*[.$]")) for name, owner in _OWNERS_BY_STATE.items()]
 
 _States = Sequence[tuple[OperatorSignature, StateSignature]]
 
@@ -96,7 +94,9 @@ def places_of_text(
             search.search(stored)
         except StateProcessorError:
             continue
-        names = [row["state_name"] for batch in search.hits for row in batch.to_pylist()]
+        names: list[str | None] = []
+        for batch in search.hits:
+            names += batch.column("state_name").to_pylist()
         names += [row["state_name"] for row in search.undecoded if row["count"]]
         for name in dict.fromkeys(names):
             yield operator, (operator.states or {}).get(name or "")
@@ -251,7 +251,8 @@ def _of_types(sighting: Sighting, scene: Scene) -> Iterator[FailureCause]:
         groups.setdefault((finding.kind, finding.operator.uid_hash, state), []).append(finding)
     if groups:
         yield from _of_exchanged(mismatches, sighting, scene)
-        yield from (of_findings(group, Certainty.CONFIRMED, sighting) for group in groups.values())
+        for group in groups.values():
+            yield of_findings(group, Certainty.CONFIRMED, sighting)
         return
     yield from _of_place(sighting, scene, operators)
 
@@ -275,18 +276,21 @@ def _mismatches_elsewhere(sighting: Sighting, scene: Scene, operators: Sequence[
 
 def _mismatches(sighting: Sighting, scene: Scene, operators: Sequence[OperatorSignature]) -> list[Finding]:
     """Return the mismatches that a trace may be about."""
+    hashes = {operator.uid_hash for operator in operators}
+    return [finding for finding in scene.findings if _is_about(sighting, finding, hashes)]
+
+
+def _is_about(sighting: Sighting, finding: Finding, hashes: Container[str | None]) -> bool:
+    """Return whether a trace may be about a mismatch of one of these operators."""
     family = _FAMILIES.get(sighting.kind, frozenset({sighting.kind}))
-    hashes = {o.uid_hash for o in operators}
-    return [
-        finding
-        for finding in scene.findings
-        if (finding.is_bad or finding.kind is Kind.FIELD_NULL)  # the snapshot has nulls, the job's fields are in the trace
-        and finding.kind in family
-        and finding.operator is not None
-        and finding.operator.uid_hash in hashes
-        and _agrees(finding, sighting)
-        and (finding.kind is not Kind.FIELD_NULL or f"field {sighting.facts.get('field')!r} of " in finding.verdict.reason)
-    ]
+    if finding.kind not in family or finding.operator is None or finding.operator.uid_hash not in hashes:
+        return False
+    if finding.kind is Kind.FIELD_NULL:  # the snapshot has nulls, the job's fields are in the trace
+        if f"field {sighting.facts.get('field')!r} of " not in finding.verdict.reason:
+            return False
+    elif not finding.is_bad:
+        return False
+    return _agrees(finding, sighting)
 
 
 def _agrees(finding: Finding, sighting: Sighting) -> bool:
@@ -380,8 +384,9 @@ def _states_of(
     """Yield the states that a trace may be about. A task has keyed state in its first operator, operator state in any."""
     yield from states_in(operators)
     if not sighting.operators:
-        remaining_operators = [operator for operator in scene.old_operators if operator not in operators]
-        yield from ((operator, state) for operator, state in states_in(remaining_operators) if not state.is_keyed)
+        for operator, state in states_in(scene.old_operators):
+            if operator not in operators and not state.is_keyed:
+                yield operator, state
 
 
 def _only(
@@ -398,7 +403,8 @@ def _readings(kind: Kind, state: StateSignature, sighting: Sighting, scene: Scen
     old, new = sighting.facts.get("old"), sighting.facts.get("new")
     if _is_about_fields(sighting):
         readings = _FIELD_READINGS if _has_enum(state, sighting) else _FIELD_READINGS[1:]
-        yield from ((kind_, Certainty.POSSIBLE) for kind_ in readings)
+        for reading in readings:
+            yield reading, Certainty.POSSIBLE
     elif sighting.kind in _INFERRED or not sighting.rule.plain:
         yield kind, Certainty.CONFIRMED if _shows(state, sighting) else Certainty.PLACE
     elif kind is not Kind.VALUE_TYPE:
@@ -408,7 +414,8 @@ def _readings(kind: Kind, state: StateSignature, sighting: Sighting, scene: Scen
     elif scene.repairs.target.changes_kryo and has_kryo_collections(state):
         yield Kind.KRYO_VERSION, Certainty.PLACE
     elif state.ttl and old == new:
-        yield from ((kind_, Certainty.POSSIBLE) for kind_ in (Kind.TTL, Kind.VALUE_TYPE))
+        yield Kind.TTL, Certainty.POSSIBLE
+        yield Kind.VALUE_TYPE, Certainty.POSSIBLE
     else:
         yield kind, Certainty.LIKELY if old == new else Certainty.CONFIRMED
 

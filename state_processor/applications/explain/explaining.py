@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Final, Unpack, get_args
@@ -104,7 +105,7 @@ def explain(
     causes += _of_mismatches(scene, causes, symptom, has_trace=bool(seen))
     causes[:0] = _of_another_job(scene, causes)
     causes += of_symptom(symptom, scene, causes)
-    throwables = {str(throwable) for sighting in seen for throwable in sighting.trace.throwables}
+    throwables = set(map(str, chain.from_iterable(sighting.trace.throwables for sighting in seen)))
     roots = dict.fromkeys(str(trace.throwables[-1]) for trace in log.traces)
     unexplained = [root for root in roots if root not in throwables]
     ranked = _ranked(causes)
@@ -224,7 +225,9 @@ def _looked_at(log: Log, scene: Scene, has_error: bool) -> Iterator[str]:
 
 def _of_mismatches(scene: Scene, causes: Sequence[FailureCause], symptom: str, *, has_trace: bool) -> Iterator[FailureCause]:
     """Yield the causes that no trace shows: mismatches of the snapshot and the job."""
-    seen = {(cause.uid_hash, state) for cause in causes for state in (cause.state, None)}
+    seen: set[tuple[str | None, str | None]] = set()
+    for cause in causes:
+        seen |= {(cause.uid_hash, cause.state), (cause.uid_hash, None)}
     whole = {cause.kind for cause in causes}
     groups: dict[object, list[Finding]] = {}
     for finding in scene.findings:

@@ -54,6 +54,10 @@ class Remedy:
         """The commands to paste: the preview, if the command has one, and the command."""
         return (f"{self.command} --dry-run", self.command) if TARGET in shlex.split(self.command) else (self.command,)
 
+    def record(self) -> dict[str, Any]:
+        """Return the remedy as a JSON object."""
+        return asdict(self) | {"commands": list(self.commands), "placeholders": list(self.placeholders)}
+
 
 @dataclass(frozen=True, slots=True)
 class FailureCause:
@@ -102,8 +106,7 @@ class FailureCause:
 
     def record(self) -> dict[str, Any]:
         """Return the cause as a JSON object."""
-        derived = ({"commands": list(remedy.commands), "placeholders": list(remedy.placeholders)} for remedy in self.repairs)
-        repairs = [asdict(remedy) | derived_fields for remedy, derived_fields in zip(self.repairs, derived, strict=True)]
+        repairs = [remedy.record() for remedy in self.repairs]
         return asdict(self) | {"repairs": repairs, "loses_state": self.loses_state}
 
     def lines(self) -> Iterator[str]:
@@ -122,7 +125,8 @@ class FailureCause:
             yield advice
         for remedy in self.repairs:
             yield f"  repair: {text_of(remedy.note or ('loses state' if remedy.loses_state else 'keeps all state'))}"
-            yield from (f"    {text_of(command)}" for command in remedy.commands)
+            for command in remedy.commands:
+                yield f"    {text_of(command)}"
         if self.advice and keeps:
             yield advice
 
@@ -157,7 +161,8 @@ class Explanation:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield each cause as JSON values, then exceptions without a cause, and the checks."""
-        yield from (cause.record() for cause in self.causes)
+        for cause in self.causes:
+            yield cause.record()
         yield {"unexplained": list(self.unexplained), "checked": list(self.checked)}
 
     def __repr__(self) -> str:

@@ -205,10 +205,14 @@ def _task(trace: Trace) -> str:
     return "" if match is None else match["operator"] or match["task"]
 
 
+def _is_wrapper(throwable: Throwable) -> bool:
+    return any(candidate.message.search(str(throwable)) for candidate in _WRAPPERS)
+
+
 def _of_job(trace: Trace) -> Sighting | None:
     """Return the sighting of an exception that the code of the job threw."""
     root = trace.throwables[-1]
-    wrapped = any(candidate.message.search(str(throwable)) for throwable in trace.throwables[:-1] for candidate in _WRAPPERS)
+    wrapped = any(map(_is_wrapper, trace.throwables[:-1]))
     if not trace.is_of_job(root) and not (wrapped and trace.is_foreign(root)):
         return None
     facts = {"name": _simple_name(root), "method": root.thrower}

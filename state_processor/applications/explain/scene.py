@@ -324,8 +324,10 @@ def open_scene(
 
 def _with_uids(old: JobSignature, new: JobSignature | None) -> JobSignature:
     """Return a signature with the uids of the new job: snapshots of Flink 1.x have hashes alone."""
-    named = [operator.uid for operator in (() if new is None else new.operators) if operator.uid]
-    uids = {OperatorIdentifier.for_uid(uid).uid_hash: uid for uid in named}
+    uids: dict[str, str] = {}
+    for operator in () if new is None else new.operators:
+        if operator.uid:
+            uids[OperatorIdentifier.for_uid(operator.uid).uid_hash] = operator.uid
     operators = (replace(o, uid=uids.get(o.uid_hash or "")) if o.uid is None else o for o in old.operators)
     return replace(old, operators=tuple(operators))
 

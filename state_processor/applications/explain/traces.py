@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 from state_processor.applications.explain.kinds import PatternTable
@@ -103,7 +104,7 @@ class Trace:
     @property
     def frames(self) -> tuple[str, ...]:
         """The methods of all exceptions."""
-        return tuple(frame for throwable in self.throwables for frame in throwable.frames)
+        return tuple(chain.from_iterable(throwable.frames for throwable in self.throwables))
 
     def is_foreign(self, throwable: Throwable) -> bool:
         """Return whether neither Flink nor a library threw an exception of the trace."""
@@ -124,7 +125,8 @@ class Trace:
         Java leaves out the methods that an exception has in common with the exception around it.
         """
         outer_throwables = self.throwables[: self.throwables.index(throwable) + 1]
-        return next((frame for outer in reversed(outer_throwables) for frame in outer.frames if _LIBRARY.match(frame)), "")
+        frames = chain.from_iterable(outer.frames for outer in reversed(outer_throwables))
+        return next(filter(_LIBRARY.match, frames), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +181,11 @@ def _unbroken(text: str) -> str:
 def _unprefixed(text: str) -> str:
     """Return a log without the prefix that a collector wrote before each line. Prefixes differ in digits alone."""
     lines = text.split("\n")
-    matches = (_PREFIX.match(line) for line in lines)
-    shapes = Counter(_shape(match["prefix"].rstrip()) for match in matches if match is not None and not _FRAME.match(match[0]))
+    shapes: Counter[str] = Counter()
+    for line in lines:
+        match = _PREFIX.match(line)
+        if match is not None and not _FRAME.match(match[0]):
+            shapes[_shape(match["prefix"].rstrip())] += 1
     if not shapes or shapes.most_common(1)[0][1] < 2:
         return text
     shape = shapes.most_common(1)[0][0]
@@ -194,12 +199,13 @@ def _shape(prefix: str) -> str:
 def _messages(text: str) -> Iterator[Trace]:
     """Yield the exceptions of a text without methods; without an exception, the text itself."""
     whole = Throwable("", text)
-    embedded = [
-        (number, throwable) for number, line in enumerate(text.split("\n"), 1) if (throwable := _embedded(line)) is not None
-    ]
-    for number, throwable in embedded:
-        yield Trace((whole, throwable), line=number)
-    if not embedded:
+    has_embedded = False
+    for number, line in enumerate(text.split("\n"), 1):
+        throwable = _embedded(line)
+        if throwable is not None:
+            has_embedded = True
+            yield Trace((whole, throwable), line=number)
+    if not has_embedded:
         yield Trace((whole,), line=1)
 
 

@@ -61,10 +61,11 @@ class Findings:
         groups: dict[tuple[str, str], list[int]] = {}
         for row in map(_display_row, self.table.to_pylist()):
             groups.setdefault((row["operator"], row["state"]), []).append(row["count"])
-        return [
-            {"operator": operator, "state": state, "places": len(counts), "count": sum(counts)}
-            for (operator, state), counts in groups.items()
-        ]
+        rows = []
+        for (operator, state), counts in groups.items():
+            place = {"operator": operator, "state": state}
+            rows.append({**place, "places": len(counts), "count": sum(counts)})
+        return rows
 
     @property
     def snapshot_columns(self) -> tuple[str, ...]:
@@ -198,8 +199,11 @@ def search(
     unfit = [repr(key) for number, key in enumerate(keys) if number not in fitting]
     if unfit and not failures:
         raise unfit_keys(unfit, snapshots)
-    empty = [_of_snapshot("", schema.empty_table()) for schema in (HITS, UNDECODED)]
-    return Findings(*(pa.concat_tables([none, *tables]) for none, tables in zip(empty, (parts, undecoded), strict=True)))
+    return Findings(_joined(HITS, parts), _joined(UNDECODED, undecoded))
+
+
+def _joined(schema: pa.Schema, tables: Iterable[pa.Table]) -> pa.Table:
+    return pa.concat_tables([_of_snapshot("", schema.empty_table()), *tables])
 
 
 def unfit_keys(keys: Iterable[str], snapshots: Iterable[Snapshot]) -> OptionError:

@@ -14,6 +14,7 @@ from functools import partial
 from hashlib import sha256
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
 from logging import getLogger
 from typing import Any, Final
 
@@ -65,7 +66,8 @@ def metrics(rows: Sequence[Row]) -> str:
     lines: list[str] = []
     for name, unit, help_text, samples in _FAMILIES:
         lines += [f"# TYPE {name} gauge", *([f"# UNIT {name} {unit}"] if unit else []), f"# HELP {name} {help_text}"]
-        lines += [f"{name}{_labels(labels)} {value!r}" for row in rows for labels, value in samples(row)]
+        for row in rows:
+            lines += (f"{name}{_labels(labels)} {value!r}" for labels, value in samples(row))
     return "\n".join([*lines, "# EOF", ""])
 
 
@@ -93,7 +95,8 @@ def _error(row: Row) -> Iterator[_Sample]:
 def _findings(row: Row) -> Iterator[_Sample]:
     if row["findings"] is not None:
         kinds = {finding["kind"] for finding in row["findings"]}
-        yield from ((_job(row) | {"kind": kind}, int(kind in kinds)) for kind in KINDS)
+        for kind in KINDS:
+            yield _job(row) | {"kind": kind}, int(kind in kinds)
 
 
 _FAMILIES: Final = (
@@ -246,10 +249,10 @@ def fleet_page(rows: Sequence[Row], directories: Iterable[str], time: datetime) 
         "made": f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
     }
     entries = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items())
-    head = "".join(
-        f'<th{"" if is_number else " data-text=1"} scope="col"><button>{escape(name)}</button></th>'
-        for name, is_number, _, _ in _COLUMNS
-    )
+    head = ""
+    for name, is_number, _, _ in _COLUMNS:
+        kind = "" if is_number else " data-text=1"
+        head += f'<th{kind} scope="col"><button>{escape(name)}</button></th>'
     body = "".join(map(_line, rows))
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -391,29 +394,31 @@ def _serve(address: re.Match[str], measure: Any, options: argparse.Namespace) ->
     server.serve()
 
 
+def _job_line(row: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {
+        "job": row["job_id"] or row["directory"].removeprefix(prefix),
+        "checkpoint": row["checkpoint_id"],
+        "age": age_text(row["age_seconds"]),
+        "size": size_text(row["size_in_bytes"]) if row["size_in_bytes"] is not None else "",
+        "per_day": growth_text(row["bytes_per_day"]),
+        "orphans": row["orphans"],
+        "restorable_by": row["restorable_by"],
+        "largest_operators": largest_text(row),
+        "findings": findings_text(row),
+    }
+
+
 def _print(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
     if not rows:
         say("No job found")
         return
     prefix = f"{str(Location.given(options.directories[0])).rstrip('/')}/" if len(options.directories) == 1 else ""
-    lines = [
-        {
-            "job": row["job_id"] or row["directory"].removeprefix(prefix),
-            "checkpoint": row["checkpoint_id"],
-            "age": age_text(row["age_seconds"]),
-            "size": size_text(row["size_in_bytes"]) if row["size_in_bytes"] is not None else "",
-            "per_day": growth_text(row["bytes_per_day"]),
-            "orphans": row["orphans"],
-            "restorable_by": row["restorable_by"],
-            "largest_operators": largest_text(row),
-            "findings": findings_text(row),
-        }
-        for row in rows
-    ]
-    names = [*lines[0]]
-    optional = {"orphans", "restorable_by"}
-    columns = [n for n in names if n not in optional or any(row[n] is not None for row in lines)]
+    lines = [_job_line(row, prefix) for row in rows]
+    columns = [*lines[0]]
+    for optional in ("orphans", "restorable_by"):
+        if all(line[optional] is None for line in lines):
+            columns.remove(optional)
     print_table(columns, lines, options, UNBOUNDED, frozenset({"job", "largest_operators", "findings"}))
-    unchecked = sorted({text for row in rows for text in row["unchecked"] or ()})
+    unchecked = sorted(set(chain.from_iterable(row["unchecked"] or () for row in rows)))
     if unchecked:
         say(f"Not checked: {'; '.join(unchecked[:3])}{'; …' if len(unchecked) > 3 else ''}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from typing import Any, Final, TypeAlias, Unpack
 
@@ -112,13 +112,10 @@ class FleetErasure:
         if reveal:
             return self.sought, self.jobs
         hidden = Placeholders(self.sought)
-        jobs = [
-            JobErasure(
-                job.job, job.directory, job.snapshot, job.places, hidden.rows(job.undecoded),
-                job.report and job.report.without_content(), hidden.text(job.error),
-            )
-            for job in self.jobs
-        ]  # fmt: skip
+        jobs = []
+        for job in self.jobs:
+            report = job.report and job.report.without_content()
+            jobs.append(replace(job, undecoded=hidden.rows(job.undecoded), report=report, error=hidden.text(job.error)))
         return hidden.sought(), jobs
 
     def __repr__(self) -> str:
@@ -183,10 +180,10 @@ def erase_in_fleet(
     def erasure(snapshot: str) -> Erasure:
         return Erasure(snapshot, actions, needles, keys, None, None, None, format, backend, options)
 
-    jobs = [
-        _erased(row, undecoded, erasure, Location.given(target).joined(name), access.storage())
-        for row, name in zip(rows, _names(rows), strict=True)
-    ]
+    jobs = []
+    for row, name in zip(rows, _names(rows), strict=True):
+        savepoint = Location.given(target).joined(name)
+        jobs.append(_erased(row, undecoded, erasure, savepoint, access.storage()))
     return FleetErasure(sought_texts(needles, keys, None), jobs)
 
 

@@ -128,13 +128,15 @@ def error_lines(jobs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     return (f"{job['job']}: {job['error']}" for job in jobs if job["error"])
 
 
+def _counts(table: pa.Table, path: str) -> pa.ChunkedArray:
+    return table["count"].filter(pc.equal(table["snapshot"], path))
+
+
 def _job(row: Mapping[str, Any], findings: Findings, failures: Mapping[str, str]) -> dict[str, Any]:
     """Return the row of a job. Nothing is known of what could not be read, whatever was found elsewhere."""
     path = row.get("path")
-    counts, undecoded = (
-        table["count"].filter(pc.equal(table["snapshot"], path or "")) for table in (findings.table, findings.undecoded)
-    )
-    errors = dict.fromkeys(error for error in (row.get("error"), failures.get(path or "")) if error)
+    counts, undecoded = _counts(findings.table, path or ""), _counts(findings.undecoded, path or "")
+    errors = dict.fromkeys(filter(None, (row.get("error"), failures.get(path or ""))))
     is_absent = not len(counts)
     return {
         "job": presentable(row.get("job_id") or row["directory"]),

@@ -26,7 +26,7 @@ from state_processor.options import (
     takes_options,
 )
 from state_processor.snapshots import DEPTH, Location, find_snapshots
-from state_processor.support import presentable
+from state_processor.support import by_each_key, presentable
 
 TRANSACTION_TIMEOUT: Final = "15min"
 """What brokers of Kafka permit at most by default (``transaction.max.timeout.ms``)."""
@@ -195,7 +195,7 @@ def _count_orphans(rows: list[Row], roots: Sequence[str], access: SnapshotAccess
         claimed = possibly_claimed(uses, files)
         places = set[str]().union(*claimed.values())
         counted = OrderedPaths(file.path for file in files if file.path not in places)
-        innermost = {path: root for root in real_roots for path in counted.below(root)}
+        innermost = by_each_key((counted.below(root), root) for root in real_roots)
         counts.update(directory_of_job(Location.parse(path)) or root for path, root in innermost.items())
     except StateProcessorError as problem:
         for row in rows:

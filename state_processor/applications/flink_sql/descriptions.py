@@ -119,9 +119,10 @@ def with_query(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
                 f"Without a plan, {spelled('fields')} names rows"
             )
         operators = renamed
-    named = (
-        replace(o, uid=o.uid or plan.operators[o.operator_id].uid) if o.operator_id in plan.operators else o for o in operators
-    )
+    named = []
+    for operator in operators:
+        planned = plan.operators.get(operator.operator_id)
+        named.append(operator if planned is None else replace(operator, uid=operator.uid or planned.uid))
     metadata = replace(snapshot.metadata, operators=tuple(named))
     return replace(snapshot, metadata=metadata, query_plan=plan, recorded_ids=recorded)
 
@@ -226,14 +227,11 @@ class _SubmittedJob:
             if not states:
                 continue
             named, kind = ranked.get(operator.operator_id), kind_of_operator((), operator.name)
-            candidates[operator.operator_id] = [
-                candidate
-                for candidate in possible
-                if (named is None or candidate is named)
-                and _is_kind(candidate, kind)
-                and fits(candidate, states)
-                and _has_states(candidate, states)
-            ]
+            candidates[operator.operator_id] = []
+            for candidate in possible:
+                fits_name = (named is None or candidate is named) and _is_kind(candidate, kind)
+                if fits_name and fits(candidate, states) and _has_states(candidate, states):
+                    candidates[operator.operator_id].append(candidate)
             if kind is None and any(map(_DISTINCT.match, states)):
                 unsure.add(operator.operator_id)
         decided = without_keys(_eliminated(candidates), unsure)

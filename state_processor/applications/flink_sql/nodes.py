@@ -77,13 +77,15 @@ def _key_of_first_input(node: PlanNode) -> PlanFields | None:
 
 
 def _input_columns(node: PlanNode) -> Columns:
-    return [column for source in node.inputs for column in source.columns]
+    return list(chain.from_iterable(source.columns for source in node.inputs))
 
 
 def unknown_rows(node: PlanNode, inputs: Relations) -> Relation:
     """Return rows that are equal if everything that a node does is equal, and its whole input."""
-    types = [[str(field.type) for field in relation.fields] for relation in inputs]
-    inputs_of_node = [(relation.rows, relation.columns, of_columns) for relation, of_columns in zip(inputs, types, strict=True)]
+    inputs_of_node = []
+    for relation in inputs:
+        types = [str(field.type) for field in relation.fields]
+        inputs_of_node.append((relation.rows, relation.columns, types))
     rows = identity(normal_node(node.content), inputs_of_node)
     fields = node.output if node.at("outputType") is not None else ()
     updates = any(relation.updates for relation in inputs)
@@ -405,12 +407,14 @@ class PlanOperator:
             rows[_KEY] = self.key
         tuples = meaning.tuples if meaning is not None else ()
         context = f"{self.label} (uid {self.uid!r}), state {state.name!r}"
-        names_of_parts = {
-            part: _named(serializer, rows.get(part, ()), tuples if part == "value" else (), f"{context}, {part}")
-            for part, serializer in state.serializers.items()
-            if part in rows or (part == "value" and tuples)
-        }
-        return {part: names for part, names in names_of_parts.items() if names}
+        names_of_parts = {}
+        for part, serializer in state.serializers.items():
+            tuples_of_part = tuples if part == "value" else ()
+            if part in rows or tuples_of_part:
+                names = _named(serializer, rows.get(part, ()), tuples_of_part, f"{context}, {part}")
+                if names:
+                    names_of_parts[part] = names
+        return names_of_parts
 
     def description(self, state: StateDescription) -> str | None:
         """Return a description of a state for users; ``None`` for an unknown state."""

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import Any, Final
 
 from state_processor.applications.flink_sql.nodes import JobGraph, Outlets, PlanNode, PlanOperator, SinkShape, Way
@@ -48,7 +48,7 @@ class CompiledPlan:
 
         The known formats are the defaults of Flink 1.15 and of later versions, and ``<transformation>`` if only one node has it.
         """
-        once = Counter(transformation for node in self.nodes for transformation in node.transformations)
+        once = Counter(chain.from_iterable(node.transformations for node in self.nodes))
         operators: dict[str, PlanOperator] = {}
         for node in self.nodes:
             for transformation in node.transformations:

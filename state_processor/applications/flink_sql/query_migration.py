@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -88,8 +89,10 @@ def _changed_batch(state: MigratedState, rows: pa.RecordBatch) -> pa.RecordBatch
         for name, origin in state.change.successor.columns.items():
             columns[name] = rows.column(origin) if isinstance(origin, str) else pa.repeat(origin, len(rows))
     else:
-        for name in (name for name in _PARTS if name in rows.schema.names):
-            part, column = _PARTS[name], rows.column(name)
+        for name, part in _PARTS.items():
+            if name not in rows.schema.names:
+                continue
+            column = rows.column(name)
             change = state.change.rows.get(part)
             if change is not None:
                 old, new = _without_ttl(state.old.serializers[part]), _without_ttl(state.new.serializers[part])
@@ -244,13 +247,14 @@ class QueryMigration:
             )
         if isinstance(drop, str):
             raise OptionError(f"drop={drop!r}: expected a list of operators, found text; write drop=[{drop!r}]")
-        dropped = {o.uid_hash for name in drop for o in self._named(old, name, planned_by_hash)}
-        self.operators = tuple(
-            MigratingOperator(
-                draft, planned_by_hash[draft.identifier.uid_hash], self.changes, draft.identifier.uid_hash in dropped
-            )
-            for draft in drafts
-        )
+        dropped: set[str] = set()
+        for name in drop:
+            dropped.update(operator.uid_hash for operator in self._named(old, name, planned_by_hash))
+        operators = []
+        for draft in drafts:
+            uid_hash = draft.identifier.uid_hash
+            operators.append(MigratingOperator(draft, planned_by_hash[uid_hash], self.changes, uid_hash in dropped))
+        self.operators = tuple(operators)
 
     def _named(self, old: CompiledPlan, name: str, hashes: Collection[str]) -> tuple[PlanOperator, ...]:
         matching = tuple(o for o in old.named(name) if o.uid_hash in hashes)
@@ -261,7 +265,7 @@ class QueryMigration:
     @cached_property
     def report(self) -> QueryMigrationReport:
         """The outcome for each state."""
-        reports = [report for operator in self.operators for report in operator.reports]
+        reports = list(chain.from_iterable(operator.reports for operator in self.operators))
         for node in self.changes.added():
             for transformation in filter(has_state, node.transformations):
                 added = PlanOperator(node, transformation, uid_formats(node, transformation)[0])
@@ -279,9 +283,7 @@ class QueryMigration:
     @property
     def left_out(self) -> tuple[OperatorIdentifier, ...]:
         """The operators that are left out: dropped operators, and operators of the old plan without state."""
-        return tuple(
-            o.draft.identifier for o in self.operators if o.dropped or (o.planned is not None and not _is_known(o.draft))
-        )
+        return tuple(operator.draft.identifier for operator in self.operators if operator.is_left_out)
 
     @property
     def renamed(self) -> dict[str, str]:
@@ -296,12 +298,15 @@ class QueryMigration:
     @property
     def states(self) -> tuple[MigratedState, ...]:
         """The states that are rewritten."""
-        return tuple(state for o in self.operators for state in o.migrated)
+        return tuple(chain.from_iterable(operator.migrated for operator in self.operators))
 
     @property
     def dropped(self) -> tuple[tuple[OperatorIdentifier, str], ...]:
         """The states that are left out, of operators that are not."""
-        return tuple((o.draft.identifier, name) for o in self.operators for name in o.dropped_states)
+        dropped: list[tuple[OperatorIdentifier, str]] = []
+        for operator in self.operators:
+            dropped += ((operator.draft.identifier, name) for name in operator.dropped_states)
+        return tuple(dropped)
 
 
 class MigratingOperator:
@@ -336,6 +341,11 @@ class MigratingOperator:
             self.migrated = tuple(self._migrated(state_changes, ttl))
         except StateProcessorError as error:
             self.problem, self.migrated, self.dropped_states, self.key = str(error), (), {}, None
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether it is dropped, or an operator of the old plan without state."""
+        return self.dropped or (self.planned is not None and not _is_known(self.draft))
 
     def _take_key(self, change: RowChange | None) -> None:
         header = None if self.draft.source is None else self.draft.source.header
@@ -402,10 +412,10 @@ class MigratingOperator:
             return
         unchanged = () if self.planned is not None else (_NOT_OF_THE_QUERY,)
         kinds = self._kinds()
-        migrated = {
-            state.new.name if state.change.successor and state.new.name in kinds else state.old.name: state
-            for state in self.migrated
-        }
+        migrated = {}
+        for state in self.migrated:
+            succeeds = state.change.successor and state.new.name in kinds
+            migrated[state.new.name if succeeds else state.old.name] = state
         for name, kind in kinds.items():
             if name in self.dropped_states:
                 yield StateReport(*identifier, name, kind, LEFT_OUT, self.dropped_states[name].notes, becomes=self.becomes)

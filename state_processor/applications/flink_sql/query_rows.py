@@ -15,7 +15,7 @@ from state_processor.applications.flink_sql.bootstrap import TOO_MANY_DIGITS, WI
 from state_processor.errors import InvalidRowError
 from state_processor.serializers import DecodeOptions
 from state_processor.states import LAST_ACCESS
-from state_processor.support import pc, without_keys
+from state_processor.support import only_keys, pc, unrenamed, without_keys
 from state_processor.types import LogicalType
 from state_processor.write import Rows, check_columns, check_exact, key_numbers, spark_name
 
@@ -61,7 +61,7 @@ class QueryRows:
         """
         given_as, names = given_columns(rows, inputs, time), rows.schema.names
         times = last_access(names, inputs)
-        needed = {name: name for name in (*given_as.values(), *times) if name in names}
+        needed = only_keys(unrenamed((*given_as.values(), *times)), names)
         return cls(rows.select(needed).on_batches(partial(_planned, inputs=inputs, given_as=given_as, times=times)))
 
     def once(self) -> QueryRows:

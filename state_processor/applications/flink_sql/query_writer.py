@@ -34,6 +34,7 @@ from state_processor.errors import OptionError
 from state_processor.options import SnapshotAccess, spelled
 from state_processor.serializers import RowDataSerializer, TupleSerializer, TypeSerializer
 from state_processor.states import StateRequest
+from state_processor.support import unrenamed
 from state_processor.types import AtomicType, ListSerializer, OrderedField, RowType, external_serializer, sorted_map
 from state_processor.write import (
     KEY,
@@ -212,7 +213,7 @@ def new_states(history: Accumulators | KeptRow | LastRows | RankedRows, rows: Qu
             return (_deduplicated(history, rows),)
         case LastRows():
             row = RowDataSerializer(history.rows.row)
-            entries = rows.entries({KEY: _key_of(history.rows), VALUE: _every_column(history.rows)})
+            entries = rows.entries({KEY: _key_of(history.rows), VALUE: unrenamed(history.rows.columns)})
             return (NewState("deduplicate-state", ValueState(row, history.has_ttl), entries),)
         case RankedRows():
             return _ranked(history, rows)
@@ -220,10 +221,6 @@ def new_states(history: Accumulators | KeptRow | LastRows | RankedRows, rows: Qu
 
 def _key_of(rows: Input) -> Shape:
     return _shape(rows.key, rows.key_type)
-
-
-def _every_column(rows: Input) -> dict[str, str]:
-    return {column: column for column in rows.columns}
 
 
 def _accumulated(history: Accumulators, rows: QueryRows) -> tuple[NewState, ...]:
@@ -255,7 +252,7 @@ def _distinct(name: str, history: Accumulators, values: DistinctValues, rows: Qu
 def _ranked(history: RankedRows, rows: QueryRows) -> tuple[NewState, ...]:
     """Return the states of the first rows of each key (Flink: the subclasses of ``AbstractTopNFunction``)."""
     ranked_rows, ttl, kind = history.rows, history.has_ttl, history.kind
-    row, whole = RowDataSerializer(ranked_rows.row), _every_column(ranked_rows)
+    row, whole = RowDataSerializer(ranked_rows.row), unrenamed(ranked_rows.columns)
     of_order = tuple(field.column for field in history.order)
     within = (*ranked_rows.key, *of_order)
     if kind == "retract":
@@ -291,10 +288,8 @@ def _numbers(history: RankedRows, rows: QueryRows, sort_key: TypeSerializer, ord
     counts = rows.groups(within, {_COPIES: Aggregate("count", (), BIGINT)}, has_ttl=history.has_ttl)
     entry: Shape = {"key": order_of_row, "value": _COPIES}
     maps = counts.lists(ranked_rows.key, history.order, _ROW, entry, has_ttl=history.has_ttl, as_map=True)
-    fields = [
-        OrderedField(type_, field.ascending, field.nulls_last)
-        for field, type_ in zip(history.order, history.order_type.types, strict=True)
-    ]
+    typed_order = zip(history.order, history.order_type.types, strict=True)
+    fields = [OrderedField(type_, field.ascending, field.nulls_last) for field, type_ in typed_order]
     spec = ValueState(sorted_map(sort_key, Types.LONG(), fields), history.has_ttl)
     return NewState("sorted-map", spec, maps.entries({KEY: _key_of(ranked_rows), VALUE: _ROW}))
 
@@ -331,7 +326,7 @@ def _side(
     if side.outer:
         rows = rows.with_matches(_MATCHES, side.rows.key, opposite, other_key, history.matching_nulls)
     name, row = f"{label}-records", RowDataSerializer(side.rows.row)
-    whole = {column: column for column in columns}
+    whole = unrenamed(columns)
     own_key = _shape(side.rows.key, history.left.rows.key_type)
     if not side.unique:
         type_ = TupleSerializer([Types.INT(), Types.INT()]) if side.outer else Types.INT()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Final
 
 from state_processor.applications.flink_sql.bootstrap import AggregateCall, call_fields
@@ -96,7 +96,7 @@ class StateSuccession:
     @property
     def notes(self) -> tuple[str, ...]:
         """The changes as text for users."""
-        rows = tuple(note for row in self.rows.values() for note in row.notes)
+        rows = tuple(chain.from_iterable(row.notes for row in self.rows.values()))
         if self.ttl is not None:
             rows = (*rows, _GAINED if self.ttl else _LOST)
         if self.counted is not None and not self.counted.is_same:
@@ -109,7 +109,8 @@ class StateSuccession:
 
     def refuse_new_columns(self, subject: str) -> None:
         """Refuse new columns of rows that are retracted by their whole content."""
-        if any(field.source is None for row in self.rows.values() for field in row.fields):
+        fields = chain.from_iterable(row.fields for row in self.rows.values())
+        if any(field.source is None for field in fields):
             raise StateMigrationError(
                 f"{subject} have new columns ({'; '.join(self.notes)}), but not a known key. Retracted rows are found "
                 "by all of their columns; they would not be found without the values of the new columns"

@@ -57,12 +57,10 @@ def _history(options: argparse.Namespace) -> None:
     if options.json:
         print_json(rows)
         return
-    lines = [
-        with_sizes(with_operator(row))
-        | {"time": time_text(row["time"])}
-        | {"per_hour": "" if row["bytes_per_hour"] is None else f"{row['bytes_per_hour']:+.0f}"}
-        for row in rows
-    ]
+    lines = []
+    for row in rows:
+        per_hour = "" if row["bytes_per_hour"] is None else f"{row['bytes_per_hour']:+.0f}"
+        lines.append(with_sizes(with_operator(row)) | {"time": time_text(row["time"]), "per_hour": per_hour})
     key_group = ["key_group"] if options.by == "key_group" else []
     columns = ["time", "checkpoint_id", "operator", "state_name", *key_group, "size", "per_hour", "entries_estimate"]
     print_table(columns, lines, options)
@@ -82,13 +80,12 @@ def _growth(options: argparse.Namespace) -> None:
     if most < at_least:
         say(f"{most} {'snapshot' if most == 1 else 'snapshots'} of a known time: a trend needs {at_least} (--at-least)")
         return
-    lines = [
-        with_operator(row)
-        | {"state_name": state_label(row, rows)}
-        | {"trend": f"{row['trend']}, no bound" if row["grows_without_bound"] else row["trend"]}
-        | {"size": size_text(row["last_size"]), "entries_estimate": count_text(row["entries_estimate"])}
-        for row in rows
-    ]
+    lines = []
+    for row in rows:
+        trend = f"{row['trend']}, no bound" if row["grows_without_bound"] else row["trend"]
+        size, entries = size_text(row["last_size"]), count_text(row["entries_estimate"])
+        line = {"state_name": state_label(row, rows), "trend": trend, "size": size, "entries_estimate": entries}
+        lines.append(with_operator(row) | line)
     jobs = ["job_id"] if len({row["job_id"] for row in rows}) > 1 else []
     columns = ["operator", "state_name", *jobs, "size", *filled(["entries_estimate"], lines)]
     print_table([*columns, "trend", "evidence"], lines, options, whole=NAMES | {"evidence"})

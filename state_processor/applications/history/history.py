@@ -26,7 +26,7 @@ from state_processor.snapshots import (
     searched,
     stored_as,
 )
-from state_processor.support import pc
+from state_processor.support import attributes, pc
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -121,11 +121,11 @@ def history_of(snapshots: Iterable[SnapshotInfo], access: SnapshotAccess, by: Hi
     schema = HISTORY_SCHEMA if by == "state" else KEY_GROUP_HISTORY_SCHEMA
     tables = [schema.empty_table()]
     for info in sorted((s for s in snapshots if s.is_complete is not False), key=_oldest_first):
-        facts = {"path": info.path, "job_id": info.job_id, "checkpoint_id": info.checkpoint_id, "time": info.time}
+        facts = {}
+        for name, fact in attributes(info, ("path", "job_id", "checkpoint_id", "time")).items():
+            facts[name] = pa.scalar(fact, schema.field(name).type)
         for part in _parts(info, access, measured, by):
-            columns = [
-                pa.repeat(pa.scalar(facts[f.name], f.type), part.rows) if f.name in facts else part.column(f) for f in schema
-            ]
+            columns = [pa.repeat(facts[f.name], part.rows) if f.name in facts else part.column(f) for f in schema]
             tables.append(pa.Table.from_arrays(columns, schema=schema))
     table = pa.concat_tables(tables).combine_chunks()
     return table.set_column(table.num_columns - 1, _RATE, _rates(table, by == "key_group"))

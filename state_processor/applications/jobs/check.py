@@ -71,8 +71,12 @@ def window_verdicts(old: OperatorSignature, new: OperatorSignature, *, is_unchan
 
 def _window_states(operator: OperatorSignature) -> dict[str, str]:
     """Return the states of single windows and their types: contents, and states of triggers and functions."""
-    types = ((name, state.type_text(NAMESPACE)) for name, state in (operator.states or {}).items() if not state.is_timer)
-    return {name: text for name, text in types if text in _WINDOWS}
+    types: dict[str, str] = {}
+    for name, state in (operator.states or {}).items():
+        text = None if state.is_timer else state.type_text(NAMESPACE)
+        if text is not None and text in _WINDOWS:
+            types[name] = text
+    return types
 
 
 def _time(operator: OperatorSignature) -> str | None:

@@ -89,8 +89,10 @@ def sarif_report(report: JobReport, job: str, description: str | None, version: 
     """
     lines = (description or "").splitlines()
     results = []
+    rules = set()
     for operator, verdict in _cases(report):
         if level := _level(verdict):
+            rules.add(_rule(verdict))
             name = "/".join(part for part in (operator.operator, verdict.state) if part)
             place: dict[str, Any] = {"artifactLocation": {"uri": quote(job)}}
             if lines:
@@ -107,7 +109,7 @@ def sarif_report(report: JobReport, job: str, description: str | None, version: 
     driver = {
         "name": "state-processor",
         "version": version,
-        "rules": [{"id": rule} for rule in sorted({_rule(verdict) for _, verdict in _cases(report) if _level(verdict)})],
+        "rules": [{"id": rule} for rule in sorted(rules)],
     }
     run = {
         "tool": {"driver": driver},

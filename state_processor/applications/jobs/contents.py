@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import chain, repeat
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -20,7 +20,7 @@ from state_processor.options import ReadOptions
 from state_processor.serializers import CharSerializer, NumberSerializer, PojoSerializer, TypeSerializer
 from state_processor.snapshots import OperatorState, Snapshot, StructureCheck, check_files, is_moved, oldest_flink_version
 from state_processor.states import BROADCAST, LIST, MAP, StoredOperator, open_state, read_all, stored_name
-from state_processor.support import pc
+from state_processor.support import index_by_name, pc
 from state_processor.types import CLASS_FIELD, Codec, PojoCodec, parts_of
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def _findings(state: StateSignature, new: StateSignature, pojos: PojoContents, t
     required = [pojo for _, pojo in _pojos(new)]
     texts: Counter[str] = Counter()
     for (owner, name), count in pojos.nulls.items():
-        fields = {pojo_field.name: pojo_field for pojo in required if pojo.class_name == owner for pojo_field in pojo.fields}
+        fields = index_by_name(chain.from_iterable(pojo.fields for pojo in required if pojo.class_name == owner))
         is_primitive = fields[name].is_primitive(owner) if name in fields else False
         if owner in target.unchanged or is_primitive is False:
             continue
@@ -251,7 +251,7 @@ def _findings(state: StateSignature, new: StateSignature, pojos: PojoContents, t
             yield StateVerdict(state.name, Outcome.REFUSED, f"{text}, and is primitive in the new job", cause=Cause.FIELDS)
         else:
             texts[f"{text}: Flink fails on them if the new class has a primitive field, which a registration can tell"] += 1
-    registered = {name for pojo in required for name in pojo.registered}
+    registered = set(chain.from_iterable(pojo.registered for pojo in required))
     for parent, subclass in pojos.subclasses:
         if subclass not in registered | target.unchanged:
             texts[
@@ -313,7 +313,9 @@ def _is_pojo_column(pojo: PojoCodec[Any], kind: pa.DataType) -> bool:
     """Return whether a column has the fields of a POJO: values inside of others, such as partial matches, have other columns."""
     if not pa.types.is_struct(kind):
         return False
-    names = {places.get(field.name, field.name) for _, fields, places in pojo.class_columns for field in fields}
+    names: set[str] = set()
+    for _, fields, places in pojo.class_columns:
+        names |= {places.get(field.name, field.name) for field in fields}
     return names <= {kind.field(number).name for number in range(kind.num_fields)}
 
 

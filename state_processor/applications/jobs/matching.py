@@ -82,9 +82,14 @@ def contradicts(old: OperatorSignature, new: OperatorSignature) -> bool:
     before_writers, after_writers = _connectors(old), _connectors(new)
     if before_writers and after_writers and before_writers != after_writers:
         return True
+    return any(outcome in _CONTRADICTIONS for outcome in _outcomes(old, new))
+
+
+def _outcomes(old: OperatorSignature, new: OperatorSignature) -> Iterator[Outcome]:
+    """Yield the outcomes of the states with names that both operators have."""
     before, after = living_states(old), living_states(new)
-    outcomes = (state_verdict(before[name], after[name], RestoringJob()).outcome for name in before.keys() & after.keys())
-    return any(outcome in _CONTRADICTIONS for outcome in outcomes)
+    for name in before.keys() & after.keys():
+        yield state_verdict(before[name], after[name], RestoringJob()).outcome
 
 
 def takes_all(old: OperatorSignature, new: OperatorSignature) -> bool:
@@ -110,9 +115,7 @@ def has_names_of(old: OperatorSignature, new: OperatorSignature) -> bool:
 
 def shares_states(old: OperatorSignature, new: OperatorSignature) -> bool:
     """Return whether a state of an operator restores into another one."""
-    before, after = living_states(old), living_states(new)
-    shared = (state_verdict(before[name], after[name], RestoringJob()) for name in before.keys() & after.keys())
-    return any(verdict.outcome not in _CONTRADICTIONS for verdict in shared)
+    return any(outcome not in _CONTRADICTIONS for outcome in _outcomes(old, new))
 
 
 def evidence(old: OperatorSignature, new: OperatorSignature) -> tuple[str, ...]:
@@ -186,7 +189,7 @@ def id_doubts(
     elif labels:
         yield f"{' and '.join(labels)} of the new job could restore the same states"
     else:
-        hashes = {uid_hash for operator in news for uid_hash in operator.hashes}
+        hashes = set(chain.from_iterable(operator.hashes for operator in news))
         rivals = [rival.label for rival in olds if rival.uid_hash not in hashes and takes_all(rival, new)]
         if rivals:
             yield f"{' and '.join(rivals)} of the snapshot, which the new job lacks, could have the same states"
@@ -229,9 +232,10 @@ def with_hashes(graph: JobGraph, ids: Collection[str]) -> JobGraph:
 
 def _confirmed(graph: JobGraph, ids_by_place: dict[int, str], ids: Collection[str]) -> int:
     """Return the number of computed ids that a snapshot or the graph has."""
-    displayed = sum(
-        node.uid_hash is not None and node.uid_hash == ids_by_place.get(place) for place, node in enumerate(graph.nodes)
-    )
+    displayed = 0
+    for place, node in enumerate(graph.nodes):
+        if node.uid_hash is not None and node.uid_hash == ids_by_place.get(place):
+            displayed += 1
     return displayed + len({*ids_by_place.values()} & {*ids})
 
 
@@ -418,12 +422,8 @@ def matched_query(old: str | PathLike[str], new: str | PathLike[str], access: Sn
         return None
     matches = match_query(snapshot, plan)
     sure = Confidence.CERTAIN if matches.by_id else Confidence.HIGH
-    matches_with_state = (
-        _of_query(match, sure)
-        for match in matches.matches
-        if match.plan_operator or match.candidates or match.operator.state_size
-    )
-    return OperatorMatches(tuple(matches_with_state), matches.advice)
+    with_state = (m for m in matches.matches if m.plan_operator or m.candidates or m.operator.state_size)
+    return OperatorMatches(tuple(_of_query(match, sure) for match in with_state), matches.advice)
 
 
 def _of_query(match: QueryMatch, sure: Confidence) -> OperatorMatch:

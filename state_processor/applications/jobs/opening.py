@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from os import PathLike
 from typing import Any, Final, TypeAlias, Unpack
 
@@ -19,7 +20,7 @@ from state_processor.errors import OptionError
 from state_processor.options import SnapshotAccess, SnapshotOptions, takes_options
 from state_processor.snapshots import Location, OperatorState, Snapshot, Storage
 from state_processor.states import StateDescription, Survey, is_asynchronous, parse_json, shown_name, surveys, writers_of_bytes
-from state_processor.support import require
+from state_processor.support import attributes, require
 from state_processor.types import merged
 
 FORWARD: Final = "FORWARD"
@@ -78,12 +79,11 @@ def _of_execution_plan(nodes: Sequence[Mapping[str, Any]]) -> JobGraph:
     places = {int(node["id"]): place for place, node in enumerate(ordered)}
     graph_nodes = []
     for node in ordered:
-        predecessors = node.get("predecessors", ())
-        inputs = tuple(
-            GraphInput(places[int(predecessor["id"])], str(predecessor.get("ship_strategy", "")), None)
-            for predecessor in predecessors
-        )
-        graph_nodes.append(GraphNode(int(node["id"]), str(node["type"]), int(node["parallelism"]), inputs))
+        inputs = []
+        for predecessor in node.get("predecessors", ()):
+            strategy = str(predecessor.get("ship_strategy", ""))
+            inputs.append(GraphInput(places[int(predecessor["id"])], strategy, None))
+        graph_nodes.append(GraphNode(int(node["id"]), str(node["type"]), int(node["parallelism"]), tuple(inputs)))
     return JobGraph(tuple(graph_nodes))
 
 
@@ -94,10 +94,8 @@ def _of_rest(nodes: Sequence[Mapping[str, Any]], vertices: Mapping[str, Mapping[
     for node in _after_inputs(nodes):
         first = len(graph_nodes)
         vertex = vertices.get(node["id"], {})
-        inputs = tuple(
-            GraphInput(tails[source["id"]], str(source.get("ship_strategy", "")), False)
-            for source in sorted(node.get("inputs", ()), key=lambda source: int(source.get("num", 0)))
-        )
+        sources = sorted(node.get("inputs", ()), key=lambda source: int(source.get("num", 0)))
+        inputs = tuple(GraphInput(tails[source["id"]], str(source.get("ship_strategy", "")), False) for source in sources)
         size, limit = int(node["parallelism"]), vertex.get("maxParallelism")
         names = list(_chain(str(node["description"])))
         if vertex.get("name") is not None:
@@ -281,7 +279,7 @@ def _operator_of(snapshot: Snapshot, operator: OperatorState, surveyed: Survey) 
     for unread_state in unread:
         name = "" if unread_state.name is None else shown_name(unread_state.name)
         states[name] = StateSignature(name, unread_state.kind or "", unread=str(unread_state.error))
-    backends = {state.backend for descriptions in variants.values() for state in descriptions if state.is_keyed} - {_RAW}
+    backends = {state.backend for state in chain.from_iterable(variants.values()) if state.is_keyed} - {_RAW}
     backend = ", ".join(sorted(backends)) or None
     return OperatorSignature(
         operator.uid,
@@ -324,11 +322,5 @@ def signature_of_plan(plan: CompiledPlan) -> JobSignature:
 
 def signature_of_graph(graph: JobGraph) -> JobSignature:
     """Return the operators of a graph. Flink prints no uids; the id of a task is the hash of its first operator."""
-    return JobSignature(
-        tuple(
-            OperatorSignature(
-                uid_hash=node.uid_hash, name=node.name, parallelism=node.parallelism, max_parallelism=node.max_parallelism
-            )
-            for node in graph.nodes
-        )
-    )
+    facts = ("uid_hash", "name", "parallelism", "max_parallelism")
+    return JobSignature(tuple(OperatorSignature(**attributes(node, facts)) for node in graph.nodes))

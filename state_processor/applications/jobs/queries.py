@@ -130,7 +130,9 @@ def _of_operator(operator: MigratingOperator, planned: PlanOperator, changes: Qu
             yield StateVerdict(name, Outcome.UNKNOWN, text, cause=Cause.QUERY)
     if operator.problem:
         verdict = _unlike(planned.node, operator.problem, changes)
-        yield from (replace(verdict, state=name) for name, state in registered.items() if not state.is_timer)
+        for name, state in registered.items():
+            if not state.is_timer:
+                yield replace(verdict, state=name)
         return
     for migrated in operator.migrated:
         if text := _meaning(migrated.change):

@@ -168,9 +168,14 @@ class Repairs:
         cause, outcome = mismatch.verdict.cause, mismatch.verdict.outcome
         table = GUESSES if outcome is Outcome.UNKNOWN else REPAIRS if outcome.is_bad else {}
         rules = table.get(cause, ()) if cause is not None else ()
-        answers = [repair for rule in rules for repair in rule(self, mismatch)]
-        repairs = sorted((repair for repair in answers if repair.command), key=lambda repair: repair.loss)
-        reasons = dict.fromkeys(answer.note for answer in answers if not answer.command)
+        repairs: list[Repair] = []
+        reasons: dict[str, None] = {}
+        for repair in chain.from_iterable(rule(self, mismatch) for rule in rules):
+            if repair.command:
+                repairs.append(repair)
+            else:
+                reasons[repair.note] = None
+        repairs.sort(key=lambda repair: repair.loss)
         if reasons and repairs and repairs[0].loss >= Loss.STATE:
             repairs[-1] = replace(repairs[-1], note=f"{repairs[-1].note}; {'; '.join(reasons)}")
         if repairs and repairs[0].loss >= Loss.STATE:
@@ -474,7 +479,8 @@ def _unused(repairs: Repairs, mismatch: Mismatch) -> Iterator[Repair]:
 
 def _dropped(repairs: Repairs, mismatch: Mismatch, condition: str) -> Iterator[Repair]:
     rule = _without_operator if mismatch.state is None else _without_state
-    yield from (replace(repair, note=f"{condition}: {repair.note}") for repair in rule(repairs, mismatch))
+    for repair in rule(repairs, mismatch):
+        yield replace(repair, note=f"{condition}: {repair.note}")
 
 
 REPAIRS: Final[Mapping[Cause, tuple[Rule, ...]]] = {

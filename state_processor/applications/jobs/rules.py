@@ -218,8 +218,9 @@ class _Schemas:
             case "map":
                 yield from self.lost(old["values"], new["values"])
             case "enum":
-                for symbol in (symbol for symbol in old["symbols"] if symbol not in new["symbols"]):
-                    yield f"constant {symbol} of {old['name']} becomes the default"
+                for symbol in old["symbols"]:
+                    if symbol not in new["symbols"]:
+                        yield f"constant {symbol} of {old['name']} becomes the default"
 
     def _of_records(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
         pair = old["name"], new["name"]
@@ -320,9 +321,10 @@ def state_verdict(old: StateSignature, new: StateSignature | None, target: Resto
 
 def _release_verdicts(state: StateSignature, target: RestoringJob) -> Iterator[StateVerdict]:
     """Yield verdicts on serializers that the Flink of the new job does not read: those that no possible release reads."""
-    notes_of_releases = [
-        dict.fromkeys(state_obstacles(state.snapshots, state.kind, release, kryo=False)) for release in target.releases
-    ]
+    notes_of_releases = []
+    for release in target.releases:
+        obstacles = state_obstacles(state.snapshots, state.kind, release, kryo=False)
+        notes_of_releases.append(dict.fromkeys(obstacles))
     for note in notes_of_releases[0] if notes_of_releases else ():
         if all(note in notes for notes in notes_of_releases):
             yield StateVerdict(state.name, Outcome.REFUSED, f"{note}; {note.advice}", cause=Cause.VERSION)

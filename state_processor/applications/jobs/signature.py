@@ -297,9 +297,7 @@ def parse_signature(content: Any, place: str) -> JobSignature:
         raise OptionError(f"{place}: expected version {VERSION} of the format of signatures, found {version!r}")
     operators = fields.get("operators")
     if isinstance(operators, Mapping):  # by uid
-        operators = [
-            {"uid": uid, **(_object(operator, None, f"{place}, operator {uid!r}"))} for uid, operator in operators.items()
-        ]
+        operators = [{"uid": uid, **_object(operator, None, f"{place}, operator {uid!r}")} for uid, operator in operators.items()]
     if not isinstance(operators, list):
         raise OptionError(f"{place}: expected operators as a list, or as an object of operators by uid")
     parsed = tuple(_parsed_operator(operator, place) for operator in operators)
@@ -321,13 +319,11 @@ def _parsed_operator(operator: Any, place: str) -> OperatorSignature:
         raise OptionError(f"{place}: expected a uid, a uid_hash or a name")
     states = fields.get("states")
     if isinstance(states, Mapping):  # by name; the text of a type is a value state
-        states = [
-            {
-                "name": name,
-                **({"kind": kinds.VALUE, "value_type": state} if isinstance(state, str) else _object(state, None, place)),
-            }
-            for name, state in states.items()
-        ]
+        states_by_name, states = states, []
+        for name, state in states_by_name.items():
+            is_type = isinstance(state, str)
+            description = {"kind": kinds.VALUE, "value_type": state} if is_type else _object(state, None, place)
+            states.append({"name": name, **description})
     if states is not None and not isinstance(states, list):
         raise OptionError(f"{place}: expected states as a list, or as an object of states by name")
     key = _text(fields, "key_type", place)
@@ -365,11 +361,11 @@ def _parsed_state(description: Any, key_type: str | None, place: str) -> StateSi
         texts[KEY] = texts[KEY] or key_type
         texts[NAMESPACE] = texts[NAMESPACE] or VOID_NAMESPACE
     try:
-        snapshots = {
-            part: _snapshot(encoded.get(part), text, f"{place}, {part}_type", ttl=ttl and part == VALUE)
-            for part, text in texts.items()
-            if text is not None
-        }
+        snapshots = {}
+        for part, text in texts.items():
+            if text is not None:
+                has_ttl = ttl and part == VALUE
+                snapshots[part] = _snapshot(encoded.get(part), text, f"{place}, {part}_type", ttl=has_ttl)
     except UnsupportedFormatError as error:
         return StateSignature(name or "", kind, {}, ttl, str(error))
     missing = [part for part in _NEEDED.get(kind, (KEY, VALUE)) if part not in snapshots]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -130,10 +130,10 @@ def _map(
     entries = values.cast(pa.list_(pa.struct([("key", values.type.key_type), ("value", values.type.item_type)])))
     flat = entries.flatten()
     types = {"key": target.key_type, "value": target.item_type}
-    columns = [
-        converted(pc.struct_field(flat, name), f"{path}.{name}", part_of(old, name), part_of(new, name), type_, edits)
-        for name, type_ in types.items()
-    ]
+    columns = []
+    for name, type_ in types.items():
+        parts = (part_of(old, name), part_of(new, name))
+        columns.append(converted(pc.struct_field(flat, name), f"{path}.{name}", *parts, type_, edits))
     return pa.MapArray.from_arrays(_offsets(entries), *columns)
 
 
@@ -212,7 +212,8 @@ def field_changes(old: StateSignature, new: StateSignature, parts: Sequence[str]
                 defaults |= {f"{place}.{name}": _zero(declared, name) for name in added if name != ROW_KIND_FIELD}
             if moved := _moved(written, declared):
                 lost, added, moves = moved, moved, True
-            readings = [{**reading, **names} for reading in readings for names in _renames(place, written, declared, lost, added)]
+            renames = _renames(place, written, declared, lost, added)
+            readings = [{**reading, **names} for reading, names in product(readings, renames)]
     used = [reading for reading in readings if reading]
     return FieldChanges(tuple(gone), defaults, used, moves)
 

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Any, Final
 
 from state_processor.command_line import Answer, html_table, render_records, text_of
@@ -163,7 +164,7 @@ class JobReport:
     @property
     def repair(self) -> tuple[str, ...]:
         """All commands that may repair, each once. A command that drops state comes after all others."""
-        commands = dict.fromkeys(command for verdict in self._verdicts for command in verdict.repair)
+        commands = dict.fromkeys(chain.from_iterable(verdict.repair for verdict in self._verdicts))
         return tuple(sorted(commands, key=drops))
 
     @property

@@ -85,10 +85,10 @@ def line(points: Sequence[tuple[float, int]], titles: Sequence[str], left: str, 
     """
     ticks = size_ticks(max((size for _, size in points), default=0))
     first, last = points[0][0], points[-1][0]
-    places = [
-        (_WIDTH * (position - first) / (last - first) if last > first else _WIDTH / 2, _HEIGHT - _HEIGHT * size / ticks[-1])
-        for position, size in points
-    ]
+    places = []
+    for position, size in points:
+        x = _WIDTH * (position - first) / (last - first) if last > first else _WIDTH / 2
+        places.append((x, _HEIGHT - _HEIGHT * size / ticks[-1]))
     parts = [f'<path class="grid" d="M0 {_HEIGHT - _HEIGHT * tick / ticks[-1]:.2f}H{_WIDTH}"/>' for tick in ticks[1:]]
     parts.append(f'<path class="line" d="M{"L".join(f"{x:.2f} {y:.2f}" for x, y in places)}"/>')
     for (x, y), title in zip(places, titles, strict=True):
@@ -115,12 +115,12 @@ def heat_map(groups: Distribution) -> str:
 
 def subtasks(sizes: Distribution) -> str:
     """Return a bar chart with a bar for one or several subtasks; the height is the largest of them."""
-    cells = _cells(len(sizes.sizes))
-    highest = [int(sizes.sizes[cell].max()) for cell in cells]
-    titles = [
-        f"{_named('subtask', cell)}: {'at most ' * (len(cell) > 1)}{size_text(most)}"
-        for cell, most in zip(cells, highest, strict=True)
-    ]
+    highest, titles = [], []
+    for cell in _cells(len(sizes.sizes)):
+        largest = int(sizes.sizes[cell].max())
+        bound = "at most " if len(cell) > 1 else ""
+        highest.append(largest)
+        titles.append(f"{_named('subtask', cell)}: {bound}{size_text(largest)}")
     return bars(highest, titles, "subtask 0", count_text(len(sizes.sizes) - 1), SIZES)
 
 

@@ -237,9 +237,14 @@ def over_time(snapshot: Snapshot, directory: str | PathLike[str], access: Snapsh
     growth = growth_of(table, infos, access).to_pylist()
     rows = [row | {"operator": row["operator_uid"] or row["operator_uid_hash"]} for row in growth]
     rows = [row | {"state": state_label(row, rows)} for row in rows]
-    sizes = {o: points for o, points in sizes.items() if len(points) >= _FEWEST and any(point.size for point in points)}
-    sizes = dict(sorted(sizes.items(), key=lambda item: -item[1][-1].size))
+    shown_sizes = (item for item in sizes.items() if _is_shown(item[1]))
+    sizes = dict(sorted(shown_sizes, key=lambda item: -item[1][-1].size))
     return OverTime(str(directory), sizes, [row for row in rows if row["operator"] in sizes])
+
+
+def _is_shown(points: Sequence[Point]) -> bool:
+    """Return whether there are enough points for a chart, and a size among them."""
+    return len(points) >= _FEWEST and any(point.size for point in points)
 
 
 def _of_series(table: pa.Table, snapshot: Snapshot) -> Iterator[bool]:
@@ -254,11 +259,11 @@ def _of_series(table: pa.Table, snapshot: Snapshot) -> Iterator[bool]:
             if row["path"] == snapshot.directory:
                 of_snapshot[row["operator_uid_hash"]] = number
     chosen = only_keys(newest | of_snapshot, snapshot.metadata.operators_by_id)
-    paths = {
-        (row["path"], row["operator_uid_hash"])
-        for row, number in zip(rows, series, strict=True)
-        if row["state_name"] is None and chosen.get(row["operator_uid_hash"]) == number
-    }
+    paths = set()
+    for row, number in zip(rows, series, strict=True):
+        uid_hash = row["operator_uid_hash"]
+        if row["state_name"] is None and chosen.get(uid_hash) == number:
+            paths.add((row["path"], uid_hash))
     return ((row["path"], row["operator_uid_hash"]) in paths for row in rows)
 
 
@@ -423,9 +428,13 @@ def _compare_keys(snapshot: Snapshot, report: SnapshotMeasures, keys: int) -> No
 
 def _read_times(snapshot: Snapshot, report: SnapshotMeasures) -> None:
     """Add the firing times of timers, and the times of the last access to values with time-to-live."""
-    timed = [row for row in report.states if row["state_kind"] in TIMERS]
-    operators = {row["operator_uid_hash"]: row["operator"] for row in timed}
-    lasting = [row for row in report.states if row["ttl"] and row["state_name"] is not None]
+    operators: dict[str, str] = {}
+    lasting = []
+    for row in report.states:
+        if row["state_kind"] in TIMERS:
+            operators[row["operator_uid_hash"]] = row["operator"]
+        if row["ttl"] and row["state_name"] is not None:
+            lasting.append(row)
     for uid_hash, operator in operators.items():
         with _noting(report):
             for domain, times in _times(_open(snapshot, uid_hash, None, TIMER_KIND), DOMAIN, TIMESTAMP, snapshot.threads).items():

@@ -33,7 +33,7 @@ from state_processor.command_line import (
 from state_processor.options import Kind, SnapshotAccess, check_given
 from state_processor.snapshots import some_of
 from state_processor.states import ENTRIES, SIZE_IN_BYTES
-from state_processor.support import presentable
+from state_processor.support import presentable, unrenamed
 
 _LARGE_KEY: Final = 0.05
 """The minimum share of an operator's bytes that makes a key a finding."""
@@ -187,7 +187,7 @@ _GROWTH_NOTE: Final = (
     "A state grows without a visible bound if it has no time-to-live, grew by more than 10 % over at least 5 snapshots, was "
     "never more than 10 % smaller than before, and grew in the second half of the time by at least half of the rate of the first."
 )
-_MIGRATION_COLUMNS: Final = {name: name for name in ("operator", "state", "kind", "outcome", "notes")}
+_MIGRATION_COLUMNS: Final = unrenamed(("operator", "state", "kind", "outcome", "notes"))
 
 
 def page(contents: SnapshotMeasures) -> str:
@@ -259,9 +259,15 @@ def _findings(contents: SnapshotMeasures) -> str:
 
 def _table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> str:
     """Return a table of the columns with a value in some row, with other names."""
-    filled = {name: as_ for name, as_ in columns.items() if any(row.get(name) not in (None, "") for row in rows)}
-    renamed = [{as_: row.get(name) for name, as_ in filled.items()} for row in rows]
-    table = html_table(list(filled.values()), renamed, sizes=frozenset({"size"}), counts=_COUNTS, longest=_LONGEST)
+    titles: list[str] = []
+    renamed: list[dict[str, Any]] = [{} for _ in rows]
+    for name, title in columns.items():
+        values = [row.get(name) for row in rows]
+        if any(value not in (None, "") for value in values):
+            titles.append(title)
+            for row, value in zip(renamed, values, strict=True):
+                row[title] = value
+    table = html_table(titles, renamed, sizes=frozenset({"size"}), counts=_COUNTS, longest=_LONGEST)
     return f'<div class="scroll">{table}</div>' if rows else ""
 
 
@@ -332,11 +338,10 @@ def _timers(contents: SnapshotMeasures) -> Iterable[str]:
 
 def _ages(contents: SnapshotMeasures) -> Iterable[str]:
     as_of = max((times.last for times in contents.accesses.values()), default=0)
-    charts_ = [
-        f"<div><h3>{_text(operator)}, {_text(state)}</h3>{charts.ages(times, as_of)}"
-        f'<p class="note">{count_text(times.total)} values</p></div>'
-        for (operator, state), times in contents.accesses.items()
-    ]
+    charts_ = []
+    for (operator, state), times in contents.accesses.items():
+        chart = f"<h3>{_text(operator)}, {_text(state)}</h3>{charts.ages(times, as_of)}"
+        charts_.append(f'<div>{chart}<p class="note">{count_text(times.total)} values</p></div>')
     if charts_:
         since = f"Ages refer to {charts.instant_text(as_of)} UTC, the latest access." if as_of else ""
         yield f'<div class="charts">{"".join(charts_)}</div><p class="note">{since}</p>'
@@ -353,9 +358,10 @@ def _over_time(contents: SnapshotMeasures) -> Iterable[str]:
         chart = charts.line(places, titles, _time(points[0].time), _time(points[-1].time))
         charts_.append(f"<div><h3>{_text(operator)}</h3>{chart}</div>")
     yield f'<div class="charts">{"".join(charts_)}</div>'
-    rows = [
-        {**row, "grows": "without a visible bound" if row["grows_without_bound"] else row["trend"]} for row in over_time.growth
-    ]
+    rows = []
+    for row in over_time.growth:
+        trend = "without a visible bound" if row["grows_without_bound"] else row["trend"]
+        rows.append({**row, "grows": trend})
     yield _table(_GROWTH_COLUMNS, rows)
     yield f'<p class="note">Snapshots in {_text(over_time.directory)}. {escape(_GROWTH_NOTE)}</p>'
 

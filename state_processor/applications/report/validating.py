@@ -176,6 +176,10 @@ def _strays(path: str, storage: Storage, *, repair: bool) -> Iterator[tuple[str,
     staging = Staging(str(directory), uuid4().hex[:16], storage)
     removed = staging.sweep() if repair else []
     strays = staging.strays()
-    yield from (("removed", name) for name in removed if name not in strays.over)
-    yield from (("left", name) for name in strays.over)
-    yield from (("open", name) for name in strays.open)
+    for name in removed:
+        if name not in strays.over:
+            yield "removed", name
+    for name in strays.over:
+        yield "left", name
+    for name in strays.open:
+        yield "open", name

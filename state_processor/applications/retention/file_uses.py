@@ -247,7 +247,10 @@ def find_file_uses(
         return _stored(file, snapshot, reading)
 
     for _ in range(_ATTEMPTS):
-        reading = _Reading({file.path: file for directory in directories for file in files_below(directory, storage)}, storage)
+        listed: dict[str, ListedFile] = {}
+        for directory in directories:
+            listed |= {file.path: file for file in files_below(directory, storage)}
+        reading = _Reading(listed, storage)
         if reading.read_all(read):
             return FileUses(reading.files, reading.snapshots, reading.unreadable)
     raise WriteError(
@@ -350,8 +353,7 @@ def _metadata_files(files: Iterable[ListedFile]) -> list[ListedFile]:
 def _stored(file: ListedFile, snapshot: Snapshot, reading: _Reading) -> StoredSnapshot:
     metadata = snapshot.metadata
     places = [frozenset(_paths(snapshot, stream, reading.files.keys())) for stream in _streams(snapshot)]
-    # isdisjoint would go through all listed files
-    unlisted = (paths for paths in places if not any(path in reading.files for path in paths))
+    unlisted = filter(reading.files.keys().isdisjoint, places)  # `isdisjoint` of the places would go through all listed files
     elsewhere = {Location.parse(path).name for path in chain.from_iterable(unlisted)}
     namesakes = frozenset[str]().union(*(reading.paths.by_name.get(name, ()) for name in elsewhere))
     kind = metadata.properties.kind if metadata.properties is not None else None
@@ -412,15 +414,11 @@ def files_below(directory: str, storage: Storage) -> list[ListedFile]:
             for name in (*directories, *files):
                 refuse_undecodable(os.path.join(folder, name))
         raise
-    listed = (
-        ListedFile(
-            real_path(str(root.joined(place))),
-            int(info.size or 0),
-            None if info.mtime_ns is None else datetime.fromtimestamp(info.mtime_ns / 1e9, UTC),
-        )
-        for place, info in zip(places, infos, strict=True)
-        if info.type is pafs.FileType.File
-    )
+    listed = []
+    for place, info in zip(places, infos, strict=True):
+        if info.type is pafs.FileType.File:
+            modified = None if info.mtime_ns is None else datetime.fromtimestamp(info.mtime_ns / 1e9, UTC)
+            listed.append(ListedFile(real_path(str(root.joined(place))), int(info.size or 0), modified))
     return sorted(listed, key=lambda file: file.path)
 
 

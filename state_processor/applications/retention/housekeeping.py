@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from os import PathLike, fspath
-from typing import Final, Unpack
+from typing import Any, Final, Unpack
 
 from state_processor.applications.retention.file_uses import FileUses, find_file_uses, is_below, is_savepoint_name, real_path
 from state_processor.applications.retention.removal import (
@@ -159,11 +159,12 @@ def files(directory: Directory, *, also: Sequence[Directory] = (), **options: Un
     access, root = SnapshotAccess.of(**options), _real_directory(directory)
     uses = _find(_searched(root, also), access)
     check_all_readable(uses)
-    return [
-        FileUse(path, file.size, file.modified, tuple(uses.users_of(path)))
-        for path, file in uses.files.items()
-        if is_below(path, str(root))
-    ]
+    file_uses = []
+    for path, file in uses.files.items():
+        if is_below(path, str(root)):
+            users = tuple(uses.users_of(path))
+            file_uses.append(FileUse(path, file.size, file.modified, users))
+    return file_uses
 
 
 @takes_options
@@ -484,22 +485,19 @@ def _removal(too_young: str) -> Argument:
 def _files(options: argparse.Namespace) -> None:
     uses = call(files, options)
     if options.json:
-        print_json(
-            {"path": use.path, "size_in_bytes": use.size, "modified": use.modified, "snapshots": list(use.snapshots)}
-            for use in uses
-        )
+        print_json(map(_use_as_json, uses))
         return
     prefix = str(Location.given(options.directory)).rstrip("/") + "/"
-    lines = [
-        {
-            "size": size_text(use.size),
-            "modified": time_text(use.modified),
-            "path": use.path.removeprefix(prefix),
-            "used_by": _users([user.removeprefix(prefix) for user in use.snapshots]),
-        }
-        for use in uses
-    ]
+    lines = []
+    for use in uses:
+        users = _users([user.removeprefix(prefix) for user in use.snapshots])
+        file = {"size": size_text(use.size), "modified": time_text(use.modified), "path": use.path.removeprefix(prefix)}
+        lines.append({**file, "used_by": users})
     print_table(["size", "modified", "path", "used_by"], lines, options, UNBOUNDED, frozenset({"path", "used_by"}))
+
+
+def _use_as_json(use: FileUse) -> dict[str, Any]:
+    return {"path": use.path, "size_in_bytes": use.size, "modified": use.modified, "snapshots": list(use.snapshots)}
 
 
 def _users(users: list[str]) -> str:

@@ -379,16 +379,17 @@ def removal_of_orphans(uses: FileUses, directories: Iterable[str], older_than: A
     time counts back from the last checkpoint of a job that may run.
     """
     running = _RunningJobs(uses, older_than)
-    orphans = [
-        file
-        for file in uses.files_in(directories)
-        if not uses.users_of(file.path)
-        and is_made_by_flink(file.location)
-        and older_than.is_exceeded(file.modified)
-        and not running.may_append(file)
-        and not running.may_name(file)
-    ]
-    return Removal((), tuple(orphans), {})
+
+    def is_orphan(file: ListedFile) -> bool:
+        return (
+            not uses.users_of(file.path)
+            and is_made_by_flink(file.location)
+            and older_than.is_exceeded(file.modified)
+            and not running.may_append(file)
+            and not running.may_name(file)
+        )
+
+    return Removal((), tuple(filter(is_orphan, uses.files_in(directories))), {})
 
 
 def _is_of_snapshot(location: Location, snapshots: Collection[str]) -> bool:

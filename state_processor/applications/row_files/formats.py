@@ -25,7 +25,7 @@ import pyarrow.parquet
 
 from state_processor.command_line import UnclosedFile, json_text, json_value
 from state_processor.errors import InvalidRowError, MissingFileError, OptionError
-from state_processor.support import pc
+from state_processor.support import by_each_key, pc
 
 FormatWriter = Callable[[Any, pa.Schema], AbstractContextManager[Callable[[pa.RecordBatch], object]]]
 """Function that returns a context manager; its value writes a batch into a file."""
@@ -105,7 +105,7 @@ FORMATS: Final = {
     "ndjson": RowFormat((".ndjson", ".jsonl"), _ndjson, is_for_terminals=True),
     "parquet": RowFormat((".parquet",), _parquet, is_text=False),
 }
-_BY_SUFFIX: Final = {suffix: name for name, form in FORMATS.items() for suffix in form.suffixes}
+_BY_SUFFIX: Final = by_each_key((form.suffixes, name) for name, form in FORMATS.items())
 
 
 def named_format(text: str) -> str:
@@ -270,9 +270,11 @@ def _read_json(text: str, name: str, types: Mapping[str, pa.DataType]) -> pa.Tab
     rows = json.loads(text) if name == "json" else list(map(json.loads, lines))
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("expected a list of objects" if name == "json" else "expected an object in each line")
-    names = list(dict.fromkeys(chain.from_iterable(rows)))
-    columns = {n: [row.get(n) for row in rows] for n in names}
-    return pa.table({n: _array(n, v, types[n]) if n in types else pa.array(v) for n, v in columns.items()})
+    columns = {}
+    for column in dict.fromkeys(chain.from_iterable(rows)):
+        values = [row.get(column) for row in rows]
+        columns[column] = _array(column, values, types[column]) if column in types else pa.array(values)
+    return pa.table(columns)
 
 
 def _array(name: str, values: Iterable[Any], type_: pa.DataType) -> pa.Array:

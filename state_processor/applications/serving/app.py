@@ -208,9 +208,8 @@ def _malformed(request: Request) -> str:
     """
     if request.scope["http_version"] not in ("1.0", "1.1"):
         return f"expected HTTP/1.0 or HTTP/1.1, found HTTP/{request.scope['http_version']}"
-    if "transfer-encoding" in request.headers or any(
-        set(length) != {"0"} for length in request.headers.getlist("content-length")
-    ):
+    lengths = request.headers.getlist("content-length")
+    if "transfer-encoding" in request.headers or any(set(length) != {"0"} for length in lengths):
         return "expected a request without a body"
     if len(request.headers.getlist("authorization")) > 1:
         return "expected one header Authorization"

@@ -319,9 +319,10 @@ def browser_page() -> str:
 
 def browser_policy() -> str:
     """Return the content security policy of the page."""
-    digests = {
-        part["name"]: b64encode(sha256(part["text"].encode()).digest()).decode() for part in _PART.finditer(browser_page())
-    }
+    digests = {}
+    for part in _PART.finditer(browser_page()):
+        digest = sha256(part["text"].encode()).digest()
+        digests[part["name"]] = b64encode(digest).decode()
     return (
         f"default-src 'none'; script-src 'sha256-{digests['script']}'; style-src 'sha256-{digests['style']}'; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"

@@ -48,9 +48,10 @@ class Scan:
             raise OptionError(f"expected JSON such as {example}, found {command[:80]!r}") from None
         if not isinstance(request, dict) or not request.keys() <= _FIELDS or ("sql" in request) != (request.keys() == {"sql"}):
             raise OptionError(f"expected an object such as {example}, found {command[:80]!r}")
-        lists: dict[str, Any] = {
-            name: tuple(request.pop(name)) for name in ("columns", "keys") if isinstance(request.get(name), list)
-        }
+        lists: dict[str, Any] = {}
+        for name in ("columns", "keys"):
+            if isinstance(request.get(name), list):
+                lists[name] = tuple(request.pop(name))
         if any(not isinstance(value, str) for value in request.values() if value is not None):
             raise OptionError(f"expected an object such as {example}, found {command[:80]!r}")
         if "uid" not in request and "sql" not in request:

@@ -22,7 +22,7 @@ from state_processor.errors import NotFoundError, OptionError, StateProcessorErr
 from state_processor.options import SnapshotAccess, spelled
 from state_processor.serializers import DecodeOptions
 from state_processor.states import StateScan, columns_of, comments_of
-from state_processor.support import pc, require
+from state_processor.support import pc, require, without_none
 
 if TYPE_CHECKING:
     import duckdb
@@ -77,7 +77,9 @@ class QueryFields:
 
     def _narrowed(self, field: pa.Field) -> pa.Field:
         name = field.name.casefold()
-        used = [access[at + 1 :] for access in self.accesses for at, part in enumerate(access) if part == name]
+        used: list[Names] = []
+        for access in self.accesses:
+            used += [access[at + 1 :] for at, part in enumerate(access) if part == name]
         return field.with_type(_narrowed(field.type, used)) if used else field
 
 
@@ -342,13 +344,14 @@ class SqlSession:
 
     def _notes(self, fields: QueryFields | None) -> dict[str, None]:
         """Return the comments on columns of the views that a query names. Results of DuckDB don't have comments."""
-        named = [view for name, view in self._by_name().items() if fields is not None and name in fields.tables]
-        return dict.fromkeys(
-            note for view in named if view in self._view_schemas for note in comments_of(self._view_schemas[view]).values()
-        )
+        notes: dict[str, None] = {}
+        for name, view in self._by_name().items():
+            if fields is not None and name in fields.tables and view in self._view_schemas:
+                notes |= dict.fromkeys(comments_of(self._view_schemas[view]).values())
+        return notes
 
     def _by_name(self) -> dict[tuple[str, ...], View]:
-        return {tuple(p.casefold() for p in (view.schema, view.name) if p is not None): view for view in self.views}
+        return {tuple(map(str.casefold, without_none((view.schema, view.name)))): view for view in self.views}
 
     def _make_views(self, fields: QueryFields | None) -> None:
         """Make the views that a query names; all of them, with all fields, if the query may name them in other ways."""

@@ -242,13 +242,15 @@ def _sink(
             raise InvalidRowError(f"a request of the sink {name!r} needs {' and '.join(map(repr, missing))}")
         return entry(values)
 
+    def has_request(values: Values) -> bool:
+        return any(values.get(name) is not None for name in names)
+
     def formats(codec: Any) -> Format[list[Values]]:
         def read(source: DataInput) -> list[Values]:
             return list(map(row, codec.read(source)[_ENTRIES])) or [dict.fromkeys(names)]
 
         def write(rows: list[Values], target: DataOutput) -> None:
-            requests = [values for values in rows if any(values.get(n) is not None for n in names)]
-            codec.write({_ENTRIES: list(map(whole, requests))}, target)
+            codec.write({_ENTRIES: list(map(whole, filter(has_request, rows)))}, target)
 
         return Format(read, write)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -84,10 +84,12 @@ def _quoted_parts(text: str, quote: str) -> list[str]:
     match = re.fullmatch(rf"({part})(?:\.({part}))?(?:\.({part}))?", text, re.DOTALL)
     if match is None:
         return text.split(".")
-    parts = [name for name in match.groups() if name is not None]
-    return [
-        name[1:-1].replace(quote * 2, quote) if len(name) > 1 and re.fullmatch(plain, name, re.DOTALL) else name for name in parts
-    ]
+    parts = []
+    for name in match.groups():
+        if name is not None:
+            is_quoted = len(name) > 1 and re.fullmatch(plain, name, re.DOTALL)
+            parts.append(name[1:-1].replace(quote * 2, quote) if is_quoted else name)
+    return parts
 
 
 def table_text(content: Content, quote: str) -> str:
@@ -123,9 +125,10 @@ BACK_QUOTED: Final = id_codec("`")
 def _change(text: str, first: bool) -> dict[str, Any]:
     change = json.loads(text)
     table = change["table"]
-    columns = [
-        {key: column.get(key) for key in _COLUMN_KEYS if key in column or key not in _LATER_KEYS} for column in table["columns"]
-    ]
+    columns = []
+    for column in table["columns"]:
+        keys = [key for key in _COLUMN_KEYS if key in column or key not in _LATER_KEYS]
+        columns.append({key: column.get(key) for key in keys})
     return {
         "type": change["type"],
         "id": table_id(change["id"], '"', first),
@@ -379,20 +382,21 @@ def _factory_object(content: Content) -> Any:
     return JavaInstance(content)
 
 
+def _factory_classes() -> Iterator[JavaClassDescription]:
+    for package in _PACKAGES:
+        base = JavaClassDescription(f"{package}.{_FACTORY}", 1)
+        yield base
+        for name, uid in _FACTORIES.items():
+            if name.startswith(package):
+                yield JavaClassDescription(name, uid, parent=base.name)
+
+
 _OFFSET_FACTORY: Final = Kept(
     HexText(
         JavaObjectCodec(
             _factory_content,
             _factory_object,
-            described(
-                *(JavaClassDescription(f"{package}.{_FACTORY}", 1) for package in _PACKAGES),
-                *(
-                    JavaClassDescription(name, uid, parent=f"{package}.{_FACTORY}")
-                    for name, uid in _FACTORIES.items()
-                    for package in _PACKAGES
-                    if name.startswith(package)
-                ),
-            ),
+            described(*_factory_classes()),
         )
     )
 )

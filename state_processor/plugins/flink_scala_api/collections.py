@@ -151,12 +151,15 @@ def _spelled(name: str) -> str:
 # Orderings
 
 _ORDERED: Final = ("Boolean", "Byte", "Char", "Short", "Int", "Long", "Float", "Double", "BigInt", "BigDecimal", "String")
-ORDERINGS: Final = {
-    f"{SERIALIZERS}{name}OrderingSerializerSnapshot": name
-    for name in ("Unit", *(f"Default{of}" for of in _ORDERED), "FloatIeee", "DoubleIeee")
-}
+
+
+def _orderings(*names: str) -> dict[str, str]:
+    return {f"{SERIALIZERS}{name}OrderingSerializerSnapshot": name for name in names}
+
+
+ORDERINGS: Final = _orderings("Unit", *map("Default{}".format, _ORDERED), "FloatIeee", "DoubleIeee")
 """The names of orderings by the classes of their snapshots."""
-WRAPPED_ORDERINGS: Final = {f"{SERIALIZERS}{name}OrderingSerializerSnapshot": name for name in ("Reverse", "Option")}
+WRAPPED_ORDERINGS: Final = _orderings("Reverse", "Option")
 """The names of orderings that are made of another one."""
 
 

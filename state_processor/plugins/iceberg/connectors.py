@@ -81,7 +81,11 @@ _FILE: Final = pa.struct([("location", pa.string()), ("start", pa.int64()), ("le
 
 
 def _files(content: Content) -> list[dict[str, Any]]:
-    return [{name: task[name] for name in ("location", "start", "length", "deletes")} for task in content["tasks"]]
+    return list(map(_file, content["tasks"]))
+
+
+def _file(task: Content) -> dict[str, Any]:
+    return {name: task[name] for name in ("location", "start", "length", "deletes")}
 
 
 def _fixed(content: Content, value: Any) -> None:

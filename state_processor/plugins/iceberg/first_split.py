@@ -277,15 +277,6 @@ def _file_json(content: Mapping[str, Any], partition: Sequence[Content]) -> dict
 def _file_of_json(fields: Mapping[str, Any]) -> dict[str, Any]:
     kind = "GenericDataFile" if fields["content"] == "data" else "GenericDeleteFile"
     metadata = fields.get("key-metadata")
-    keyed = {
-        name: {
-            str(k): v.lower() if isinstance(v, str) else v
-            for k, v in zip(fields[key]["keys"], fields[key]["values"], strict=True)
-        }
-        if key in fields
-        else None
-        for key, name in _KEYED.items()
-    }
     return {
         "class": f"{ICEBERG}.{kind}",
         "content": fields["content"].upper().replace("-", "_"),
@@ -296,9 +287,19 @@ def _file_of_json(fields: Mapping[str, Any]) -> dict[str, Any]:
         "fileSizeInBytes": fields["file-size-in-bytes"],
         "keyMetadata": None if metadata is None else metadata.lower(),
         "partition": fields["partition"],
-        **keyed,
+        **{name: _by_text(fields.get(key)) for key, name in _KEYED.items()},
         **{name: fields.get(key) for key, name in _PLAIN.items()},
     }
+
+
+def _by_text(pairs: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the values of a map of Iceberg's JSON by their keys as text."""
+    if pairs is None:
+        return None
+    values = {}
+    for key, value in zip(pairs["keys"], pairs["values"], strict=True):
+        values[str(key)] = value.lower() if isinstance(value, str) else value
+    return values
 
 
 def _columns(schema: Mapping[str, Any]) -> dict[int, tuple[str, Any]]:
@@ -313,11 +314,11 @@ def _residual(residuals: JavaInstance, spec: Mapping[str, Any], schema: Mapping[
     if class_name(residuals) != f"{EXPRESSIONS}.ResidualEvaluator":
         raise UnsupportedFormatError(f"residuals of {class_name(residuals)} are not known")
     columns = _columns(schema)
-    values = {
-        columns[field["source-id"]][0]: value
-        for field, value in zip(spec["fields"], partition, strict=True)
-        if field["transform"] == "identity" and field["source-id"] in columns
-    }
+    values = {}
+    for field, value in zip(spec["fields"], partition, strict=True):
+        source = field["source-id"]
+        if field["transform"] == "identity" and source in columns:
+            values[columns[source][0]] = value
     return residual_of(json, values)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import starmap
 from typing import Any, Final
 
 from state_processor.connectors.codecs import Codec, Content, Kept
@@ -56,6 +57,13 @@ NO_PARTITION: Final = f"{ICEBERG}.PartitionData$1"
 BOUNDS: Final = f"{ICEBERG}.SerializableByteBufferMap$MapSerializationProxy"
 PROJECTION: Final = 22
 """The number of fields of a file, which all are projected."""
+
+
+def _comparable_literal(kind: str, number: int) -> JavaClassDescription:
+    return JavaClassDescription(
+        f"{EXPRESSIONS}.Literals${kind}Literal", number, parent=f"{EXPRESSIONS}.Literals$ComparableLiteral"
+    )
+
 
 CLASSES: Final = {
     **JDK,
@@ -205,10 +213,7 @@ CLASSES: Final = {
         JavaClassDescription(
             f"{EXPRESSIONS}.Literals$StringLiteral", -4321402179087588009, parent=f"{EXPRESSIONS}.Literals$BaseLiteral"
         ),
-        *(
-            JavaClassDescription(f"{EXPRESSIONS}.Literals${kind}Literal", uid, parent=f"{EXPRESSIONS}.Literals$ComparableLiteral")
-            for kind, uid in _COMPARABLE.items()
-        ),
+        *starmap(_comparable_literal, _COMPARABLE.items()),
         JavaClassDescription(
             f"{ICEBERG}.BaseFileScanTask$SplitScanTask",
             -6919142976182914618,
@@ -302,9 +307,11 @@ _RESULTS: Final[Mapping[str, tuple[str, bool]]] = {
 def _result_content(result: JavaInstance) -> Content:
     if class_name(result) != f"{ICEBERG}.io.WriteResult":
         raise UnsupportedFormatError(f"expected a WriteResult, found {class_name(result)}")
-    return {
-        name: list(map(file_content, result.get(name)) if files else result.get(name)) for name, (_, files) in _RESULTS.items()
-    }
+    content = {}
+    for name, (_, has_files) in _RESULTS.items():
+        values = result.get(name)
+        content[name] = list(map(file_content, values) if has_files else values)
+    return content
 
 
 # Writing
@@ -405,24 +412,25 @@ def _partition(content: Content) -> JavaInstance:
     return _partition_data(f"{ICEBERG}.PartitionData", names, values)
 
 
+def _nested_field(number: int, name: str, type_: str) -> JavaInstance:
+    return JavaInstance(
+        f"{TYPES}.Types$NestedField",
+        {
+            "id": number,
+            "isOptional": True,
+            "doc": None,
+            "initialDefault": None,
+            "name": name,
+            "type": JavaInstance(f"{TYPES}.PrimitiveLikeHolder", {"typeAsString": type_}),
+            "writeDefault": None,
+        },
+    )
+
+
 def _partition_data(name: str, names: Sequence[str], values: Sequence[Any]) -> JavaInstance:
     types = [_AVRO_TYPES[type(value)] for value in values]
     numbered = list(enumerate(zip(names, types, strict=True), start=1000))
-    fields = [
-        JavaInstance(
-            f"{TYPES}.Types$NestedField",
-            {
-                "id": number,
-                "isOptional": True,
-                "doc": None,
-                "initialDefault": None,
-                "name": field,
-                "type": JavaInstance(f"{TYPES}.PrimitiveLikeHolder", {"typeAsString": type_}),
-                "writeDefault": None,
-            },
-        )
-        for number, (field, type_) in numbered
-    ]
+    fields = [_nested_field(number, field, type_) for number, (field, type_) in numbered]
     avro = [{"name": field, "type": ["null", type_], "default": None, "field-id": number} for number, (field, type_) in numbered]
     schema = {"type": "record", "name": "PartitionData", "namespace": ICEBERG, "fields": avro}
     return JavaInstance(
@@ -443,13 +451,11 @@ def _boxed_value(value: Any) -> Any:
 
 def _result_object(content: Content) -> Any:
     objects = FileObjects()
-    return JavaInstance(
-        f"{ICEBERG}.io.WriteResult",
-        {
-            name: JavaArray(kind, list(map(objects.file, content[name]) if files else content[name]))
-            for name, (kind, files) in _RESULTS.items()
-        },
-    )
+    arrays = {}
+    for name, (kind, has_files) in _RESULTS.items():
+        values = content[name]
+        arrays[name] = JavaArray(kind, list(map(objects.file, values) if has_files else values))
+    return JavaInstance(f"{ICEBERG}.io.WriteResult", arrays)
 
 
 WRITE_RESULT: Final[Codec] = Kept(JavaObjectCodec(_result_content, _result_object, CLASSES))

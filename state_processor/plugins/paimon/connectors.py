@@ -83,16 +83,17 @@ _WRITTEN_FILES: Final = pa.struct(
 
 
 def _messages(content: Content) -> list[dict[str, Any]]:
-    return [
-        {
-            "partition": json.dumps(message["partition"]["values"], ensure_ascii=False),
-            "bucket": message["bucket"],
-            "new_files": _names(message["dataIncrement"]["newFiles"]),
-            "compact_before": _names(message["compactIncrement"]["compactBefore"]),
-            "compact_after": _names(message["compactIncrement"]["compactAfter"]),
-        }
-        for message in content["commitMessages"]
-    ]
+    return list(map(_message_row, content["commitMessages"]))
+
+
+def _message_row(message: Content) -> dict[str, Any]:
+    return {
+        "partition": json.dumps(message["partition"]["values"], ensure_ascii=False),
+        "bucket": message["bucket"],
+        "new_files": _names(message["dataIncrement"]["newFiles"]),
+        "compact_before": _names(message["compactIncrement"]["compactBefore"]),
+        "compact_after": _names(message["compactIncrement"]["compactAfter"]),
+    }
 
 
 def _fixed_commit(content: Content, value: Any) -> None:
@@ -151,11 +152,10 @@ def _write_wrapped(rows: list[Values], target: DataOutput) -> None:
     unknown = [row[TABLE] for row in rows if row[TABLE] not in by_table]
     if unknown:
         raise InvalidRowError(f"table {unknown[0]!r} is not in the committable; expected one of {', '.join(map(repr, by_table))}")
-    entries = [
-        by_table[row[TABLE]]
-        | {"manifestCommittable": changed_content(_COMMITTED, by_table[row[TABLE]]["manifestCommittable"], row)}
-        for row in rows
-    ]
+    entries = []
+    for row in rows:
+        entry = by_table[row[TABLE]]
+        entries.append(entry | {"manifestCommittable": changed_content(_COMMITTED, entry["manifestCommittable"], row)})
     _WRAPPED.write(content | {_ENTRIES: entries}, target)
 
 

@@ -318,9 +318,8 @@ def _without_source(content: Content) -> Any:
     return {**content, "fileSourceByte": {name: code for code, name in _FILE_SOURCES.items()}[content["fileSource"]]}
 
 
-_FILES: Final = {
-    count: Mapped(TypedRow(*_FILE_COLUMNS[:count]), _with_source, _without_source) for count in range(15, len(_FILE_COLUMNS) + 1)
-}
+_COUNTS: Final = range(15, len(_FILE_COLUMNS) + 1)
+_FILES: Final = {count: Mapped(TypedRow(*_FILE_COLUMNS[:count]), _with_source, _without_source) for count in _COUNTS}
 _FILES_OF_MESSAGE: Final = {1: 15, 2: 15, 3: 16, 4: 17, 5: 17, 6: 18, 7: 18, 8: 19, 9: 20, 10: 20, 11: 20, 12: 20, 13: 21}
 _FILES_OF_SPLIT: Final = {1: 15, 2: 16, 3: 17, 4: 17, 5: 18, 6: 18, 7: 19, 8: 20, 9: 21}
 """The number of columns of a file by the version of the message, and of the split."""
@@ -550,12 +549,11 @@ class _JavaSplit:
 _SOURCE_SPLIT: Final = Struct.of(("id", UTF), ("split", Kept(_JavaSplit())), ("recordsToSkip", LONG))
 _NO_SNAPSHOT: Final = Mapped(LONG, _unless_negative, lambda value: -1 if value is None else value)
 
+_TABLE_ID: Final = (("database", TEXT), ("table", TEXT))
 LAYOUTS: Final[Mapping[str, Versions]] = {
     MESSAGES: MESSAGE,
     COMMITTABLES: COMMITTABLE,
-    MULTI_TABLE: {
-        version: Struct.of(("database", TEXT), ("table", TEXT), (None, codec)) for version, codec in COMMITTABLE.items()
-    },
+    MULTI_TABLE: {version: Struct.of(*_TABLE_ID, (None, codec)) for version, codec in COMMITTABLE.items()},
     MANIFESTS: MANIFEST,
     WRAPPED_MANIFESTS: {1: _WRAPPED},
     CHECKPOINT_COMMITTABLES: {1: _of_checkpoint(1), 2: _of_checkpoint(2)},

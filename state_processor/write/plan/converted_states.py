@@ -16,6 +16,7 @@ from state_processor.backends.write.operator_writer import encode_columns
 from state_processor.read.rows import Rows
 from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.support.mappings import unrenamed
 from state_processor.write.plan.draft import OperatorDraft, StateRows
 from state_processor.write.plan.keyed_changes import replace_state
 from state_processor.write.rows.arrow_rows import ArrowRows
@@ -36,7 +37,7 @@ def write_as(draft: OperatorDraft, old: StateDescription, new: StateDescription,
     else:
         assert isinstance(new, OperatorDescription)
         names = (KEY, VALUE) if isinstance(new, BroadcastDescription) else (VALUE,)
-        draft.add_operator_state(new, given_rows.select({name: name for name in names}))
+        draft.add_operator_state(new, given_rows.select(unrenamed(names)))
 
 
 def check_rows(state: StateDescription, rows: pa.RecordBatch, flink_major: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from typing import Any, Final
 
 from state_processor.backends.state import state_headers
@@ -127,7 +128,13 @@ class OperatorChanges:
     @property
     def updated(self) -> frozenset[str]:
         """The states of the source savepoint that rows change."""
-        return frozenset(name for rows in self.state_rows if rows.replaces for name in rows.columns)
+        updating = (rows.columns for rows in self.state_rows if rows.replaces)
+        return frozenset(chain.from_iterable(updating))
+
+    @property
+    def operator_descriptions(self) -> dict[str, OperatorDescription]:
+        """The new list, union and broadcast states."""
+        return {name: description for name, (description, _) in self.operator_states.items()}
 
     @property
     def changes_states(self) -> bool:
@@ -152,9 +159,8 @@ class OperatorChanges:
     @property
     def summary(self) -> str:
         """The changes in a few words; empty without changes."""
-        written = dict.fromkeys(
-            [*(name for rows in self.state_rows for name in rows.columns), *self.operator_states, *self.edits]
-        )
+        columns = (rows.columns for rows in self.state_rows)
+        written = dict.fromkeys(chain(*columns, self.operator_states, self.edits))
         parts = [
             f"write {', '.join(written)}" if written else "",
             f"remove {', '.join(sorted(self.removed))}" if self.removed else "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar, Final
 
 from state_processor.backends.write.tombstones import ChangeCounts
@@ -95,15 +96,9 @@ class _Reports:
         return self.having(IMPOSSIBLE)
 
     def _repr_html_(self) -> str:
-        rows = [
-            {
-                "operator": report.uid or report.uid_hash,
-                **attributes(report, ("state", "kind", "outcome", "notes")),
-            }
-            for report in self
-        ]
-        columns = ("operator", "state", "kind", "outcome", "notes")
-        return html_table(columns, rows, caption=str(self).partition("\n")[0])
+        columns = ("state", "kind", "outcome", "notes")
+        rows = [{"operator": report.uid or report.uid_hash, **attributes(report, columns)} for report in self]
+        return html_table(("operator", *columns), rows, caption=str(self).partition("\n")[0])
 
     def __repr__(self) -> str:
         return str(self)
@@ -231,6 +226,18 @@ class OperatorSummary:
         """Contents of the operator that :attr:`states` does not list, in words."""
         return ("keyed state",) if self.has_unread_keyed else ()
 
+    def notes(self) -> Iterator[str]:
+        """Yield the facts about the operator that the tables do not show."""
+        if self.copied_from is not None:
+            yield f"{self.label} was copied from {self.renamed_from or 'the operator'} of {redacted(self.copied_from)}"
+        elif self.renamed_from is not None:
+            yield f"{self.label} was {self.renamed_from}"
+        absent = [f"{c.counts.absent} in {c.state}" for c in self.changes if c.counts.absent]
+        if absent:
+            yield f"Keys to delete without an entry in {self.label}: {', '.join(absent)}"
+        if self.rewritten:
+            yield f"All keyed state of {self.label} was written anew: {', '.join(self.rewritten)}"
+
 
 @dataclass(frozen=True, slots=True)
 class WriteSummary:
@@ -288,20 +295,14 @@ class WriteSummary:
             yield "Nothing was changed: all state is that of the source savepoint"
         if self.unchecked:
             yield f"Not checked against flink_version, since code of jobs or connectors reads it: {', '.join(self.unchecked)}"
-        yield from (f"{note[0].upper()}{note[1:]}" for note in self.mixed_times)
+        for note in self.mixed_times:
+            yield f"{note[0].upper()}{note[1:]}"
         if self.removed_operators:
             yield f"Left out with all their state: {', '.join(self.removed_operators)}"
-        for o in self.operators:
-            if o.copied_from is not None:
-                yield f"{o.label} was copied from {o.renamed_from or 'the operator'} of {redacted(o.copied_from)}"
-            elif o.renamed_from is not None:
-                yield f"{o.label} was {o.renamed_from}"
-            absent = [f"{c.counts.absent} in {c.state}" for c in o.changes if c.counts.absent]
-            if absent:
-                yield f"Keys to delete without an entry in {o.label}: {', '.join(absent)}"
-            if o.rewritten:
-                yield f"All keyed state of {o.label} was written anew: {', '.join(o.rewritten)}"
-        if any(None in _counts(c) for o in self.operators for c in o.changes):
+        for operator in self.operators:
+            yield from operator.notes()
+        changes = chain.from_iterable(o.changes for o in self.operators)
+        if any(None in _counts(change) for change in changes):
             yield f"{_UNKNOWN}: unknown, because the write does not read these entries of the source savepoint"
         if self.time_zone is not None:
             zone = f"the time zone {self.time_zone}; {spelled('time_zone')} sets the zone of the job's JVM"

@@ -131,8 +131,8 @@ def _opaque(operator: OperatorState) -> Iterator[str]:
 
 def _added(draft: OperatorDraft) -> Iterator[RegisteredState]:
     """Yield the states that are rewritten."""
-    lists = {name: description for name, (description, _) in draft.changes.operator_states.items()}
-    for name, state in (draft.changes.added | lists).items():
+    changes = draft.changes
+    for name, state in (changes.added | changes.operator_descriptions).items():
         parts = {part: serializer.snapshot() for part, serializer in state.serializers.items()}
         yield RegisteredState(draft.label, name, state.kind, parts)
 

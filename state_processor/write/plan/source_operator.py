@@ -122,11 +122,11 @@ class SourceOperator:
     def operator_metas(self) -> dict[str, state_headers.StateMetaInfo]:
         """Registrations of list, union and broadcast states by name."""
         states: dict[str, state_headers.StateMetaInfo] = {}
-        handles = [
-            (handle, subtask_label(self.operator, subtask))
-            for subtask in self.operator.subtasks
-            if (handle := subtask.managed_operator) is not None and handle.states
-        ]
+        handles = []
+        for subtask in self.operator.subtasks:
+            handle = subtask.managed_operator
+            if handle is not None and handle.states:
+                handles.append((handle, subtask_label(self.operator, subtask)))
         headers = at_once(lambda located_handle: operator_header(self.snapshot, *located_handle), handles)
         for (_, context), header in zip(handles, headers, strict=True):
             self._merge(states, (*header.lists, *header.broadcasts), context)
@@ -177,9 +177,12 @@ class SourceOperator:
         """True if keyed state is registered for the asynchronous API: in a store, by Flink 2.0 or later."""
         if self.snapshot.flink_major < _FIRST_ASYNCHRONOUS:
             return False
-        stores = (k for k in self.handles if isinstance(k.handle, h.IncrementalRemoteKeyedStateHandle))
-        headers = (store.open(self.snapshot).header for store in stores)
-        return any(meta.backend_type == state_headers.KEY_VALUE_V2 for header in headers for meta in header.states)
+        for keyed in self.handles:
+            if isinstance(keyed.handle, h.IncrementalRemoteKeyedStateHandle):
+                states = keyed.open(self.snapshot).header.states
+                if any(meta.backend_type == state_headers.KEY_VALUE_V2 for meta in states):
+                    return True
+        return False
 
     def _merge(
         self, states: dict[str, state_headers.StateMetaInfo], metas: Iterable[state_headers.StateMetaInfo], context: str

@@ -13,6 +13,7 @@ from state_processor.read.rows import with_metadata_of
 from state_processor.support.arrow_types import with_inner_types
 from state_processor.support.errors import InvalidRowError, OptionError
 from state_processor.support.late import pc
+from state_processor.support.mappings import unrenamed
 from state_processor.write.rows.row_columns import later_message, named_later
 from state_processor.write.rows.row_protocol import ColumnNames, Operation, check_comparable, shared_key_numbers
 
@@ -149,7 +150,7 @@ class ArrowRows:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield batches of some columns, of at most half a million rows."""
-        names = self._columns or {name: name for name in columns}
+        names = self._columns or unrenamed(columns)
         self._check_memory()
         batches = self._source.to_batches(_BATCH_ROWS) if isinstance(self._source, pa.Table) else self._source.batches()
         for batch in batches:

@@ -31,7 +31,7 @@ from state_processor.serializers.table.logical_types import escape
 from state_processor.support.arrow_types import inner_types
 from state_processor.support.doors import spelled
 from state_processor.support.errors import InvalidRowError, OptionError, UnsupportedFormatError, third_party_errors
-from state_processor.support.mappings import without_keys
+from state_processor.support.mappings import unrenamed, without_keys
 from state_processor.types.declared_types import type_of_column
 from state_processor.types.state_specs import StateSpec, ValueState, spec_of
 from state_processor.write.rows.row_protocol import (
@@ -232,8 +232,9 @@ class KeyedRows:
         """
         names = [MAP_KEY, LIST_VALUE, MAP_VALUE, VALUE, shown_name(state.name)]
         if is_python_state(state.name):
-            for name in (n for n in names if n in self.schema.names and n != self.key):
-                check_byte_arrays(self.schema.field(name), typed=typed, typing=spelled("python_type"))
+            for name in names:
+                if name in self.schema.names and name != self.key:
+                    check_byte_arrays(self.schema.field(name), typed=typed, typing=spelled("python_type"))
 
     def context_columns(self, state: KeyedDescription) -> dict[str, str]:
         """Return the columns that qualify an entry in addition to its key: namespace, time of last access."""
@@ -242,7 +243,7 @@ class KeyedRows:
             names += [n for n in NAMESPACES if n in self.schema.names]
         if LAST_ACCESS in self.schema.names:  # of a state without time-to-live it has to be null
             names.append(LAST_ACCESS)
-        return {n: n for n in names}
+        return unrenamed(names)
 
     def key_type(self) -> TypeSerializer:
         """Return the type that the column of the key was read with, or suggests.
@@ -278,13 +279,10 @@ class KeyedRows:
             raise InvalidRowError(f"column {listed} is reserved for metadata: name the states by states=, or drop the column")
         self._warn_of_losses(stored)
         namespace = self.namespace_type()
-        states: dict[str, tuple[str, StateSpec]] = {
-            name: (
-                shown_name(read.state) if name == VALUE else name,
-                spec_of(name, read.kind, read.type, namespace, has_ttl=read.has_ttl),
-            )
-            for name, read in stored.items()
-        }
+        states: dict[str, tuple[str, StateSpec]] = {}
+        for name, read in stored.items():
+            spec = spec_of(name, read.kind, read.type, namespace, has_ttl=read.has_ttl)
+            states[name] = (shown_name(read.state) if name == VALUE else name, spec)
         for name, column in value_columns.items():
             if name not in reserved:
                 states[name] = (name, ValueState(type_of_column(column.type, f"state {name!r}: column {name!r}")))
@@ -391,7 +389,7 @@ def _parts(columns: dict[str, str], state: KeyedDescription, names: Sequence[str
         listed = " and ".join(map(repr, (*whole, *elements)))
         raise InvalidRowError(f"the columns {listed} all have the content of the state; drop all but one")
     if elements:
-        return {n: n for n in _ELEMENTS[state.kind]}
+        return unrenamed(_ELEMENTS[state.kind])
     return {VALUE: whole[0] if whole else VALUE}
 
 

@@ -231,7 +231,10 @@ def _common(left_type: pa.DataType, right_type: pa.DataType) -> pa.DataType:
 
 def _field_names(type_: pa.DataType) -> list[str]:
     if pa.types.is_struct(type_):
-        return [name for f in type_ for name in (f.name, *_field_names(f.type))]
+        names: list[str] = []
+        for field in type_:
+            names += [field.name, *_field_names(field.type)]
+        return names
     if pa.types.is_map(type_):
         return ["key", *_field_names(type_.key_type), "value", *_field_names(type_.item_type)]
     return _field_names(type_.value_type) if pa.types.is_list(type_) else []
@@ -336,8 +339,9 @@ def _distinct(rows: pa.Table) -> pa.Table:
 def _timed(table: pa.Table, key: str, *, has_namespaces: bool) -> pa.Table:
     """Return timers with one column of times, their domains and services."""
     names = table.column_names
-    for name in (n for n in _QUEUE_DEFAULTS if n in names and not pa.types.is_string(table.schema.field(n).type)):
-        raise InvalidRowError(f"timers: column {name!r} is of type {table.schema.field(name).type}, expected text")
+    for name in _QUEUE_DEFAULTS:
+        if name in names and not pa.types.is_string(table.schema.field(name).type):
+            raise InvalidRowError(f"timers: column {name!r} is of type {table.schema.field(name).type}, expected text")
     if not has_namespaces and NAMESPACE in names and table.column(NAMESPACE).null_count < len(table):
         raise InvalidRowError("timers: column 'namespace' has values, but no type: name it by namespace=")
     times = _timer_times(table, key)

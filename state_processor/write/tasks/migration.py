@@ -49,7 +49,7 @@ def portable(types: TypesByPath) -> PortableTypes:
 
 def restored(types: PortableTypes) -> TypesByPath:
     """Invert :func:`portable`."""
-    return {state: {path: type_.restore() for path, type_ in paths.items()} for state, paths in types.items()}
+    return {state: map_values(PortableType.restore, paths) for state, paths in types.items()}
 
 
 @dataclass
@@ -199,14 +199,17 @@ def decide_migrations(
     snapshot are skipped. ``types``: new types that the user names, by operator id, state and path. ``serializers``: serializers
     that users register.
     """
-    decisions = {
-        draft.identifier.uid_hash: _Decision(draft.source, draft.identifier, types.get(draft.identifier.uid_hash, {}))
-        for draft in drafts
-        if draft.source is not None
-    }
+    decisions: dict[str, _Decision] = {}
+    for draft in drafts:
+        if draft.source is not None:
+            uid_hash = draft.identifier.uid_hash
+            decisions[uid_hash] = _Decision(draft.source, draft.identifier, types.get(uid_hash, {}))
     named = {operator: portable(decision.types) for operator, decision in decisions.items()}
     for snapshot in {id(d.source.snapshot): d.source.snapshot for d in decisions.values()}.values():
-        parts = [part for d in decisions.values() if d.source.snapshot is snapshot for part in d.parts()]
+        parts: list[ScanPart] = []
+        for decision in decisions.values():
+            if decision.source.snapshot is snapshot:
+                parts += decision.parts()
         scan = ScanValues(snapshot_for_tasks(snapshot), named, serializers)
         for part, scanned in zip(parts, engine.run_parts(parts, scan) if parts else (), strict=True):
             decisions[part.operator].take(scanned)
@@ -259,7 +262,8 @@ class _Decision:
         operator, uid_hash = self.source.operator, self.identifier.uid_hash
         to_read = self._to_be_read(self._keyed_states())
         if any(to_read):
-            yield from (ScanPart(uid_hash, split, *to_read) for split in plan_splits(self.source.handles))
+            for keyed_split in plan_splits(self.source.handles):
+                yield ScanPart(uid_hash, keyed_split, *to_read)
         to_read = self._to_be_read(self.first.operator)
         for subtask in operator.subtasks if any(to_read) else ():
             if subtask.managed_operator is not None:
@@ -295,7 +299,8 @@ class _Decision:
         """Yield the reasons why a state can't be migrated; add the types of its collections to ``types`` if they are known."""
         state, scanned = self.first.states[name], self._scanned.get(name, Scanned())
         if state.problems:
-            yield from (f"{note}; {note.advice}" for note in state.problems)
+            for note in state.problems:
+                yield f"{note}; {note.advice}"
             return
         if scanned.problem:
             yield scanned.problem

@@ -38,7 +38,7 @@ from state_processor.serializers.core.temporal import depends_on_zone, in_time_z
 from state_processor.serializers.core.time_values import java_zone
 from state_processor.serializers.kryo.nested_kryo import for_flink, java_types
 from state_processor.support.errors import InvalidRowError, UnsupportedFormatError, third_party_errors
-from state_processor.support.mappings import map_values
+from state_processor.support.mappings import map_values, names_of
 from state_processor.write.plan.draft import Deletion, StateRows
 from state_processor.write.plan.outcome import OperatorOutcome
 from state_processor.write.plan.reports import ADDED, REMOVED, REPLACED, UPDATED, OperatorSummary, StateChanges
@@ -100,24 +100,24 @@ def keyed_target(outcome: OperatorOutcome, engine: Engine) -> KeyedTarget | None
 def first_pass(outcome: OperatorOutcome, target: KeyedTarget, state_rows: StateRows) -> RowsPass:
     """Return the pass that encodes some rows."""
     ids = outcome.keyed.ids
-    states = tuple(
-        StateColumns(ids[name], dict(columns), state_rows.replaces, state_rows.names.get(name, {}), state_rows.queues.get(name))
-        for name, columns in state_rows.columns.items()
-        if name in ids
-    )
+    states = []
+    for name, columns_of_state in state_rows.columns.items():
+        if name in ids:
+            names, queue = state_rows.names.get(name, {}), state_rows.queues.get(name)
+            states.append(StateColumns(ids[name], dict(columns_of_state), state_rows.replaces, names, queue))
     last_access = time_ns() // 1_000_000
     columns = _columns(*state_rows.columns.values())
     if state_rows.queues:
         columns += [name for name in QUEUE_COLUMNS if name not in columns]
-    return RowsPass(state_rows.rows, columns, EncodeRows(target, states, last_access, tuple(state_rows.queues.values())))
+    encode = EncodeRows(target, tuple(states), last_access, tuple(state_rows.queues.values()))
+    return RowsPass(state_rows.rows, columns, encode)
 
 
 def _deletion_pass(outcome: OperatorOutcome, target: KeyedTarget, deletion: Deletion) -> RowsPass:
     ids = outcome.keyed.ids
     names = [deletion.state] if deletion.state is not None else outcome.keyed.kept_states
-    states = tuple(
-        StateColumns(ids[name], dict(deletion.columns), deletion.scope, deletion.names) for name in names if name in ids
-    )
+    columns = dict(deletion.columns)
+    states = tuple(StateColumns(ids[name], columns, deletion.scope, deletion.names) for name in names if name in ids)
     return RowsPass(deletion.rows, _columns(deletion.columns), EncodeRows(target, states))
 
 
@@ -132,20 +132,14 @@ def _bases(outcome: OperatorOutcome) -> dict[int, BaseStore]:
     if source is None or not families:
         return {}
     snapshot = snapshot_for_tasks(source.snapshot)
-    handles = {k.subtask: k.handle for k in source.handles if not k.raw}
-    return {
-        i: BaseStore(
-            snapshot,
-            handle,
-            families,
-            patched,
-            patched & source.timers,
-            outcome.settings.format.shares_files,
-            outcome.changes.erases,
-        )
-        for i, handle in handles.items()
-        if isinstance(handle, h.IncrementalRemoteKeyedStateHandle)
-    }
+    shares_files, erases = outcome.settings.format.shares_files, outcome.changes.erases
+    timers = patched & source.timers
+    bases: dict[int, BaseStore] = {}
+    for keyed in source.handles:
+        handle = keyed.handle
+        if not keyed.raw and isinstance(handle, h.IncrementalRemoteKeyedStateHandle):
+            bases[keyed.subtask] = BaseStore(snapshot, handle, families, patched, timers, shares_files, erases)
+    return bases
 
 
 def _pass_through(outcome: OperatorOutcome, target: KeyedTarget) -> Iterator[PartsPass]:
@@ -168,11 +162,11 @@ def _pass_through(outcome: OperatorOutcome, target: KeyedTarget) -> Iterator[Par
 
 def operator_state_files(outcome: OperatorOutcome) -> StateFiles | None:
     """Return the operator state files to write; ``None`` without operator state."""
-    added = outcome.changes.operator_states
+    added = outcome.changes.operator_descriptions
     metas_of_source = dict(outcome.operator_state.kept_states)
     if outcome.migration is not None:
         metas_of_source |= {n: outcome.migration.operator[n].new for n in metas_of_source if n in outcome.migration.operator}
-    metas = metas_of_source | {name: register(state) for name, (state, _) in added.items()}
+    metas = metas_of_source | map_values(register, added)
     if not metas:
         return None
     header = operator_header(list(metas.values()))
@@ -180,13 +174,13 @@ def operator_state_files(outcome: OperatorOutcome) -> StateFiles | None:
     target = OperatorTarget.of(
         outcome,
         header,
-        java_types={name: java_types(state) for name, (state, _) in added.items()},
-        names={name: declared_names(state) for name, (state, _) in added.items()},
+        java_types=map_values(java_types, added),
+        names=map_values(declared_names, added),
     )
     passes: list[RowsPass] = []
     parts: list[PartsPass] = []
     broadcasts: list[BroadcastBytes] = []
-    for name, (state, rows) in added.items():
+    for name, (state, rows) in outcome.changes.operator_states.items():
         if isinstance(state, BroadcastDescription):
             state = in_time_zone(for_flink(state, outcome.flink_major), java_zone(outcome.settings.time_zone))
             broadcasts.append(_encode_broadcast(outcome, state, ids[name], rows))
@@ -221,8 +215,11 @@ def _stored(outcome: OperatorOutcome, state: OperatorDescription) -> list[bytes]
         return []
     splits = _splits(source)
     broadcast = isinstance(state, BroadcastDescription)
-    elements = [raw_elements(source.snapshot, split, state.name) for split in (splits[:1] if broadcast else splits)]
-    return [data[a:b].tobytes() for data, bounds in elements for a, b in pairwise(bounds.tolist())]
+    elements: list[bytes] = []
+    for split in splits[:1] if broadcast else splits:
+        data, bounds = raw_elements(source.snapshot, split, state.name)
+        elements += [data[start:end].tobytes() for start, end in pairwise(bounds.tolist())]
+    return elements
 
 
 def _stored_elements(outcome: OperatorOutcome, state: OperatorDescription) -> StoredElements | None:
@@ -250,11 +247,12 @@ def _encode_broadcast(outcome: OperatorOutcome, state: BroadcastDescription, sta
 
 def _splits(source: SourceOperator) -> tuple[OperatorSplit, ...]:
     """Return the operator state of each subtask that has some."""
-    return tuple(
-        OperatorSplit(s.managed_operator, s.index, subtask_label(source.operator, s))
-        for s in source.operator.subtasks
-        if s.managed_operator is not None
-    )
+    splits = []
+    for subtask in source.operator.subtasks:
+        handle = subtask.managed_operator
+        if handle is not None:
+            splits.append(OperatorSplit(handle, subtask.index, subtask_label(source.operator, subtask)))
+    return tuple(splits)
 
 
 def _kept_broadcasts(
@@ -262,7 +260,7 @@ def _kept_broadcasts(
 ) -> Iterator[BroadcastBytes]:
     """Yield broadcast states of the source savepoint, converted where a migration changes them."""
     for name, state_id in ids.items():
-        split = next(s for s in splits if any(m.name == name for m in s.handle.states))
+        split = next(split for split in splits if name in names_of(split.handle.states))
         data, _ = raw_elements(source.snapshot, split, name)
         if not len(data):
             continue

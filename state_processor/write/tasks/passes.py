@@ -18,6 +18,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import itemgetter
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
@@ -364,7 +365,8 @@ class EncodeTables:
                 if number not in encoders:
                     encoders[number] = [(first, encoder.encoder()) for first, encoder in self.tables[number].encoders]
                 for first, encode in encoders[number]:
-                    yield from (with_file_numbers(blobs, first) for blobs in encode(rows))
+                    for blobs in encode(rows):
+                        yield with_file_numbers(blobs, first)
 
     def _rows(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield the rows of each table, with its number."""
@@ -393,7 +395,8 @@ class EncodeParts:
         for number in part_numbers(batches):
             for index, part in self.groups[number]:
                 first, encode = self.encoders[index]
-                yield from (with_file_numbers(blobs, first) for blobs in encode(part))
+                for blobs in encode(part):
+                    yield with_file_numbers(blobs, first)
 
 
 def merge_batches(batches: Batches, most_bytes: int = _BATCH_BYTES, most_rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
@@ -446,7 +449,7 @@ class SecondPass:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Yield a result for each file, :data:`~state_processor.write.tasks.passes.TASK_RESULTS`."""
-        for number in (number for group in part_numbers(batches) for number in self.groups[group]):
+        for number in chain.from_iterable(self.groups[group] for group in part_numbers(batches)):
             self.staging.check_open()
             first, write = self._writer(number)
             blobs = self._blobs(number)

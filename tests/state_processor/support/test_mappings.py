@@ -6,11 +6,13 @@ import pyarrow as pa
 
 from state_processor.support.mappings import (
     attributes,
+    by_each_key,
     index_by_name,
     inverted,
     map_values,
     names_of,
     only_keys,
+    unrenamed,
     without_keys,
     without_none,
 )
@@ -26,6 +28,15 @@ def test_entries_keep_the_order_of_the_mapping() -> None:
 
 def test_keys_stay_when_values_change() -> None:
     assert list(map_values(str, _PORTS).items()) == [("http", "80"), ("ssh", "22"), ("smtp", "25")]
+
+
+def test_a_value_has_each_of_its_keys() -> None:
+    units = by_each_key([(("h", "hour"), 3600), (("m",), 60), ((), 1), (("m", "min"), 61)])
+    assert list(units.items()) == [("h", 3600), ("hour", 3600), ("m", 61), ("min", 61)]
+
+
+def test_columns_keep_their_names() -> None:
+    assert list(unrenamed(("b", "a")).items()) == [("b", "b"), ("a", "a")]
 
 
 def test_the_last_one_of_equal_names_counts() -> None:

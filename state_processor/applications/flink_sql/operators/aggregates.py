@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -92,10 +92,16 @@ def _identified_calls(node: PlanNode, relation: Relation) -> list[AggregateCall]
     def identified(name: str) -> Identity:
         return by_name.get(name) or identity("column of an unknown input", name, relation.rows, relation.columns)
 
-    return [
-        replace(call, arguments=tuple(map(identified, call.arguments)), filter=call.filter and identified(call.filter))
-        for call in group_calls(node)
-    ]
+    calls = []
+    for call in group_calls(node):
+        arguments = tuple(map(identified, call.arguments))
+        calls.append(replace(call, arguments=arguments, filter=call.filter and identified(call.filter)))
+    return calls
+
+
+def call_identities(calls: Iterable[AggregateCall], *context: object) -> list[Identity]:
+    """Return the identities of calls whose columns are identities, in a context such as the window of an aggregate."""
+    return [identity(*context, c.function, c.arguments, c.distinct, c.filter, str(c.type)) for c in calls]
 
 
 def _counts_rows(node: PlanNode) -> bool:
@@ -155,9 +161,7 @@ def group_rows(node: PlanNode, inputs: Relations) -> Relation:
     (relation,) = inputs
     keys = relation.picked(node.key_columns[0])
     rows = identity("groups", relation.rows, keys)
-    calls = [
-        identity("call", c.function, c.arguments, c.distinct, c.filter, str(c.type)) for c in _identified_calls(node, relation)
-    ]
+    calls = call_identities(_identified_calls(node, relation), "call")
     return Relation(rows, (*keys, *calls), node.output, updates=True)
 
 

@@ -188,14 +188,13 @@ _RANKS: Final[Mapping[str, Ranks]] = {"AppendFast": "append", "UpdateFast": "upd
 def _started_ranks(node: PlanNode) -> RankedRows:
     rows = Input.of(node.left, node.input_row(), node.at("partition", "fields"))
     names = tuple(rows.columns)
-    order = tuple(
-        Order(names[int(f["index"])], bool(f["isAscending"]), bool(f["nullIsLast"]))
-        for f in node.at("orderBy", "fields", default=())
-    )
-    for sort in order:
-        if not is_ordered(rows.columns[sort.column]):
-            type_ = rows.columns[sort.column]
+    order = []
+    for field in node.at("orderBy", "fields", default=()):
+        sort = Order(names[int(field["index"])], bool(field["isAscending"]), bool(field["nullIsLast"]))
+        type_ = rows.columns[sort.column]
+        if not is_ordered(type_):
             raise OptionError(f"its order has the column {sort.column!r} of type {type_}; expected numbers, text or times")
+        order.append(sort)
     rank, strategy = str(node.at("rankRange", "type")), str(node.at("rankStrategy", "type"))
     if rank != "Constant" or strategy not in _RANKS:
         raise OptionError(f"its ranks are {rank} with the strategy {strategy}; expected Constant with {', '.join(_RANKS)}")
@@ -208,7 +207,7 @@ def _started_ranks(node: PlanNode) -> RankedRows:
     if kind != "count" and rows.processing_time & {sort.column for sort in order}:
         raise OptionError("its order is the processing time of rows, which is not stored")
     unique = picked(names, node.at("rankStrategy", "primaryKeys"))
-    return RankedRows(rows, kind, order, end, unique, node.has_ttl.get(0, False))
+    return RankedRows(rows, kind, tuple(order), end, unique, node.has_ttl.get(0, False))
 
 
 def _strategy(node: PlanNode) -> tuple[Any, list[Identity]]:

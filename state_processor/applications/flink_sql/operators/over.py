@@ -28,7 +28,7 @@ from state_processor.applications.flink_sql.fields import (
     resolved,
 )
 from state_processor.applications.flink_sql.nodes import TIMES, Column, Columns, Meaning, Operator, PlanNode, at_paths, by_name
-from state_processor.applications.flink_sql.operators.aggregates import calls_text, texts_by_name, view_of
+from state_processor.applications.flink_sql.operators.aggregates import call_identities, calls_text, texts_by_name, view_of
 from state_processor.applications.flink_sql.operators.timed import TIMED, with_columns
 from state_processor.applications.flink_sql.state_changes import (
     Calls,
@@ -118,10 +118,7 @@ def _windows(node: PlanNode, relation: Relation) -> Any:
 def _rows(node: PlanNode, inputs: Relations) -> Relation:
     (relation,) = inputs
     window = [relation.picked(node.key_columns[0]), _windows(node, relation)]
-    calls = [
-        identity("over", window, c.function, c.arguments, c.distinct, c.filter, str(c.type))
-        for c in _calls(node, _identities(node, relation))
-    ]
+    calls = call_identities(_calls(node, _identities(node, relation)), "over", window)
     return Relation(identity("over", relation.rows, window), (*relation.columns, *calls), node.output, relation.updates)
 
 

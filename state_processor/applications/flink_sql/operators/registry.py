@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import copyreg
+from itertools import chain
 from typing import Final
 
 from state_processor.applications.flink_sql.bootstrap import History
 from state_processor.applications.flink_sql.nodes import Operator, PlanOperator, kind_of_type
 from state_processor.applications.flink_sql.operators import aggregates, joins, kept_rows, over, sinks, stateless, timed
 from state_processor.errors import OptionError
+from state_processor.support import by_each_key
 
 _FAMILIES: Final = (aggregates, timed, over, kept_rows, joins, sinks, stateless)
-OPERATORS: Final[tuple[Operator, ...]] = tuple(operator for family in _FAMILIES for operator in family.OPERATORS)
-_BY_KIND: Final = {kind: operator for operator in OPERATORS for kind in operator.kinds}
-_WITH_STATE: Final = frozenset(name for operator in OPERATORS if operator.meaning is not None for name in operator.names)
-_WITH_HISTORY: Final = dict.fromkeys(name for operator in OPERATORS if operator.history is not None for name in operator.names)
+OPERATORS: Final[tuple[Operator, ...]] = tuple(chain.from_iterable(family.OPERATORS for family in _FAMILIES))
+_BY_KIND: Final = by_each_key((operator.kinds, operator) for operator in OPERATORS)
+_WITH_STATE: Final = by_each_key((operator.names, operator) for operator in OPERATORS if operator.meaning is not None)
+_WITH_HISTORY: Final = by_each_key((operator.names, operator) for operator in OPERATORS if operator.history is not None)
 
 
 def operator_of(node_type: str) -> Operator:

@@ -295,7 +295,7 @@ OPERATORS: Final = (
     replace(
         _PASSING,
         names=("exchange",),
-        translate=lambda graph, node, inputs: tuple((place, False) for outlets in inputs for place, _ in outlets),
+        translate=lambda graph, node, inputs: tuple((place, False) for place, _ in chain.from_iterable(inputs)),
     ),
     Operator(
         names=("union",),

@@ -56,10 +56,11 @@ def with_columns(part: Any, columns: Sequence[Identity]) -> Any:
         return [with_columns(element, columns) for element in part]
     if not isinstance(part, Mapping):
         return part
-    return {
-        name: _columns_at(member, columns) if name in _COLUMNS_OF_WINDOWS else with_columns(member, columns)
-        for name, member in part.items()
-    }
+    members = {}
+    for name, member in part.items():
+        convert = _columns_at if name in _COLUMNS_OF_WINDOWS else with_columns
+        members[name] = convert(member, columns)
+    return members
 
 
 def _columns_at(numbers: Any, columns: Sequence[Identity]) -> Any:
