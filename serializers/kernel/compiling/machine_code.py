@@ -1,6 +1,6 @@
 """Machine code of kernels: files in folders that may be shared, linked by LLVM, and functions that call it without Numba.
 
-A file has the digest of its content, and an object file that defines one symbol. Its name has a digest of all content compiled
+A file has the digest of its content, and an object file that defines its symbol. Its name has a digest of all content compiled
 into the kernel. One process at a time compiles: it has the lock of the folder.
 """
 

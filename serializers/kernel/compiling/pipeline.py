@@ -65,7 +65,7 @@ class _Part(JITCodeLibrary):  # type: ignore[misc]
 
 
 class Whole(_Part):
-    """The code of a kernel and of all its parts, as an object file that defines one symbol.
+    """The code of a kernel and of all its parts, as an object file that defines a symbol.
 
     ``from_python``: the symbol is called with an array of words, one for each argument, and returns whether memory is missing. A
     number is a word, an array the address of its ``__array_struct__``. The first two words receive the type of the result and the
@@ -86,7 +86,8 @@ class Whole(_Part):
     def _optimize_final_module(self) -> None:
         kernel = self._final_module.get_function(self._kernel)
         if self._from_python:
-            kernel.linkage = "internal"
+            # LLVM would change the arguments of an internal function, which makes the decode kernel an eighth slower
+            kernel.name, kernel.linkage = f"{self.name}_body", "linkonce_odr"
         else:
             kernel.name = self.name
         super(_Part, self)._optimize_final_module()
