@@ -1,6 +1,7 @@
 """Bytes of one value: Flink's type serializers and their snapshots. No files, no Spark."""
 
 from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from state_processor.serializers.base import (
@@ -55,7 +56,7 @@ _HOMES: Final = {
     "register_value_class": "core.self_written",
 }
 """Modules that few processes need."""
-_OF_PLUGINS: Final = {name: module for plugin in PLUGINS for name, module in plugin.functions.items()}
+_OF_PLUGINS: Final = dict(chain.from_iterable(plugin.functions.items() for plugin in PLUGINS))
 """Functions of plug-ins, by the modules in ``state_processor.plugins``."""
 
 __all__ = [

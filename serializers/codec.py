@@ -7,7 +7,7 @@ and ``emit_decode`` and ``emit_encode``, which add the same to a program of the 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -34,6 +34,17 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = -1
 """``length`` of serializers whose values differ in size."""
+
+
+def total_length(parts: Iterable[Codec]) -> int:
+    """Return the sum of the lengths, if all are fixed (zero counts as fixed)."""
+    lengths = [part.length for part in parts]
+    return VARIABLE if VARIABLE in lengths else sum(lengths)
+
+
+def total_min_size(parts: Iterable[Codec]) -> int:
+    """Return the bytes of the smallest values together."""
+    return sum(part.min_size for part in parts)
 
 
 def default_names(count: int) -> tuple[str, ...]:
@@ -95,6 +106,10 @@ class Codec(ABC):
     def with_children(self, children: Sequence[Any]) -> Codec:
         """Return the same codec with other children, as many as :attr:`children` has."""
         return self
+
+    def _struct_of_children(self, options: DecodeOptions) -> pa.DataType:
+        """Return a struct of the columns of the children, by their names."""
+        return pa.struct([(name, child.arrow_type(options)) for name, child in self.named_children])
 
     def _copy_with(self, **attributes: Any) -> Self:
         """Return a copy with other values of some attributes; pass all attributes that are derived from these."""

@@ -121,10 +121,9 @@ class Registrations:
 
     def updated(self, newer: Registrations) -> Registrations:
         """Return a copy with the entries of ``newer``; these take precedence."""
-        subclasses = {
-            parent: {**self.pojo_subclasses.get(parent, {}), **newer.pojo_subclasses.get(parent, {})}
-            for parent in {**self.pojo_subclasses, **newer.pojo_subclasses}
-        }
+        subclasses = dict(self.pojo_subclasses)
+        for parent, fields_by_class in newer.pojo_subclasses.items():
+            subclasses[parent] = {**subclasses.get(parent, {}), **fields_by_class}
         return Registrations(
             {**self.snapshots, **newer.snapshots},
             {**self.kryo_classes, **newer.kryo_classes},

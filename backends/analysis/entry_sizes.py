@@ -99,8 +99,7 @@ class MeasuredEntries:
     def keys(self) -> tuple[Buffer, _Spans]:
         """Return the serialized keys of the entries."""
         layout = self.run.layout(self.origin.state, frozenset())
-        fields = layout.parts[0].fields
-        at = next(i for i, field in enumerate(fields) if field.name == layouts.KEY)
+        fields, at = layout.parts[0].fields, layout.parts[0].key_place
         lead, size = size_of(fields[:at]), size_of(fields[at : at + 1])
         tail = size_of(fields[at + 1 :]) if isinstance(self.run, FramedRun) or self.origin.state.is_timer else 0
         if lead == VARIABLE or VARIABLE == size == tail:

@@ -66,9 +66,9 @@ class ChangelogChanges:
 
     def _count(self, name: str, source: ChangelogSource) -> None:
         """Count the bytes of changes and of materialized parts. Changes were read; stores are counted elsewhere."""
-        changes = sum(change.state_size for change in source.handle.changes)
+        changes = h.total_size(source.handle.changes)
         self._tally.add(changes)
-        materialized = 0 if self._stores is not None else sum(part.state_size for part in source.handle.materialized)
+        materialized = 0 if self._stores is not None else h.total_size(source.handle.materialized)
         self._tally.add_files(name, [("changes", changes), ("materialized", materialized)])
 
     def sources(self, key_groups: h.KeyGroupRange) -> Sources | None:

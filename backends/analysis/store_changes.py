@@ -163,16 +163,16 @@ class StoreChanges:
             return None
         # All entries of an ingested table share a sequence number. The table does not contain the number.
         comparable = all(table.sequence < 0 for table in tables)
-        merged_keys: list[list[KeySet]] = [[], []]
+        old_side, new_side = self._sides
+        old_merged: list[KeySet] = []
+        new_merged: list[KeySet] = []
         with ExitStack() as stack:
-            old, new = (
-                self._newest(stack, side, lower, upper, merged_keys[number], comparable)
-                for number, side in enumerate(self._sides)
-            )
+            old = self._newest(stack, old_side, lower, upper, old_merged, comparable)
+            new = self._newest(stack, new_side, lower, upper, new_merged, comparable)
             unequal = without_equals(old, new)
         key_sets = [KeySet.of(data, entries, self._prefix, TAG_BYTES) for data, entries in unequal]
         keys = KeySet.none()
-        for keys_of_part in (*key_sets, *map(KeySet.joined, merged_keys)):
+        for keys_of_part in (*key_sets, KeySet.joined(old_merged), KeySet.joined(new_merged)):
             keys = keys.union(keys_of_part)
         return keys
 

@@ -29,7 +29,7 @@ from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE, O
 from state_processor.backends.metadata.streams import streams_in_files, streams_of
 from state_processor.backends.read.key_lookup import WantedKeys, keys_of
 from state_processor.backends.read.stored_operator import leaf_keyed_handles, operator_label, subtask_label
-from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
+from state_processor.backends.state.descriptions import KeyedDescription, StateDescription, first_variants
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.kernel.compiler import entry_point
 from state_processor.serializers.kernel.signatures import int64, read, uint8, written
@@ -264,7 +264,7 @@ def stored_tables(snapshot: Snapshot, operator: OperatorState) -> Iterator[Store
             if isinstance(handle, h.IncrementalRemoteKeyedStateHandle) and handle not in seen:
                 seen.add(handle)
                 store = open_store(snapshot, handle, subtask_label(operator, subtask))
-                streams = {file.local_name: file.stream for file in handle.files}
+                streams = handle.streams_by_name
                 for family in store.manifest.families.values():
                     for file in family.files:
                         yield StoredTable(store, family.name, file, streams[file.name])
@@ -333,7 +333,7 @@ def erased_keys(
 
     ``states``: the states of the operator by name. ``spellings``: the possible values of each key. They are tried in this order.
     """
-    keyed = [variants[0] for variants in states.values() if isinstance(variants[0], KeyedDescription)]
+    keyed = [state for state in first_variants(states).values() if isinstance(state, KeyedDescription)]
     if not keyed:
         return {}
     keys: list[bytes] = []

@@ -7,6 +7,7 @@ the entries without an equal at the same position. A hash table then finds equal
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -40,16 +41,19 @@ def unequal_entries(old: StateEntries, new: StateEntries) -> tuple[list[EntryByt
     have this layout, otherwise as framed entries.
     """
     runs = (old.runs(), new.runs())
-    if all(isinstance(run, FramedRun) for side_runs in runs for run in side_runs):
+    if all(isinstance(run, FramedRun) for run in chain.from_iterable(runs)):
         unequal = without_equals(*map(_framed_blocks, runs))
         return _parts(old, *unequal[OLD]), _parts(new, *unequal[NEW])
     if _lie_alike(*runs):
         guide = _Guide(_bounded_blocks(runs[OLD]))
         unequal = without_equals(guide, _bounded_blocks(runs[NEW], guide.of))
         return _bounded(old, runs[OLD], *unequal[OLD]), _bounded(new, runs[NEW], *unequal[NEW])
-    framed = (side.framed(side_runs) for side, side_runs in zip((old, new), runs, strict=True))
-    unequal = without_equals(*([(part.buffer, part.entries) for part in parts] for parts in framed))
+    unequal = without_equals(*map(_framed, (old, new), runs))
     return _parts(old, *unequal[OLD]), _parts(new, *unequal[NEW])
+
+
+def _framed(side: StateEntries, runs: list[EntryRun]) -> list[_Bytes]:
+    return [(part.buffer, part.entries) for part in side.framed(runs)]
 
 
 def _lie_alike(old: list[EntryRun], new: list[EntryRun]) -> bool:

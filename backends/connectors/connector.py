@@ -67,6 +67,11 @@ T = TypeVar("T")
 C = TypeVar("C")
 
 
+def cells(row: Values, names: Iterable[str]) -> Values:
+    """Return some columns of a row; null for a column that the row lacks."""
+    return {name: row.get(name) for name in names}
+
+
 def refuse_others(row: Values, columns: Collection[str], number: int) -> None:
     """Refuse a row with columns that would be ignored."""
     if ignored := [name for name in row if name not in columns]:

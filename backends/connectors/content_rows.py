@@ -31,7 +31,7 @@ from state_processor.backends.connectors.connector import (
 )
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.support.errors import InvalidRowError
-from state_processor.support.mappings import names_of
+from state_processor.support.mappings import names_of, only_keys
 
 ENUMERATOR: Final = "enumerator"
 """The split id of the row with the state of the enumerator, and the column of this state."""
@@ -226,7 +226,7 @@ class ContentSource:
             enumerator=Formats.of_codecs(self._enumerator_name, states, self._format, self.usual),
             keeps_assigned=self.keeps_assigned,
             complete=self.complete,
-            layouts={name: self.layouts[name] for name in (self.splits, self.enumerator)},
+            layouts=only_keys(self.layouts, (self.splits, self.enumerator)),
             about=self.about,
         )
 

@@ -48,7 +48,7 @@ from state_processor.backends.connectors.connector import (
 from state_processor.backends.connectors.content_rows import ContentSource, part
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.support.errors import InvalidRowError
-from state_processor.support.mappings import map_values, without_keys
+from state_processor.support.mappings import map_values, only_keys, without_keys
 
 # Layouts of the bytes
 
@@ -165,7 +165,7 @@ def _row(content: Content, source: DataInput, start: int) -> Values:
 
 
 def _content(row: Values) -> Content:
-    return {"topic": row[TOPIC], "partition": row[PARTITION]} | {key: row[name] for name, key in _OFFSETS.items()}
+    return {"topic": row[TOPIC], "partition": row[PARTITION]} | _fields(row, _OFFSETS)
 
 
 def _read_split(source: DataInput) -> Values:
@@ -219,17 +219,13 @@ def _enumerator_format(codec: Codec) -> Format[EnumeratorState]:
         start = source.position
         state = codec.read(source)
         version = state.get("splitSerializerVersion")
-        splits = tuple(
-            EnumeratedSplit(
-                _row(content, source, start),
-                assignment,
-                subtask,
-                None if version is None else Versioned(version, to_bytes(SPLIT[version], content)),
-            )
-            for content, assignment, subtask in _enumerated(state)
-        )
+        splits = []
+        for content, assignment, subtask in _enumerated(state):
+            row = _row(content, source, start)
+            split = None if version is None else Versioned(version, to_bytes(SPLIT[version], content))
+            splits.append(EnumeratedSplit(row, assignment, subtask, split))
         discovered = state.get("initialDiscoveryFinished")
-        return EnumeratorState(splits, {} if discovered is None else {DISCOVERED: discovered})
+        return EnumeratorState(tuple(splits), {} if discovered is None else {DISCOVERED: discovered})
 
     return Format(read, lambda state, target: codec.write(_state(state), target))
 
@@ -247,7 +243,7 @@ _SOURCE: Final = Connector(
     required=(TOPIC, PARTITION),
     required_of_readers=(STARTING,),
     keeps_assigned=True,
-    layouts={name: LAYOUTS[name] for name in (SPLITS, ENUMERATOR)},
+    layouts=only_keys(LAYOUTS, (SPLITS, ENUMERATOR)),
     complete=lambda values: _partition(values[TOPIC], values[PARTITION]) | without_keys(values, (SPLIT_ID,)),
     about=(
         "``starting_offset`` is the next offset to read: -1 is latest, -2 earliest, -3 committed. ``stopping_offset`` "
@@ -405,7 +401,7 @@ KAFKA_SINK: Final = SinkConnector(
     ),
     writer=Formats.of_codecs("writer state of KafkaSink", LAYOUTS[WRITER], _writer_format),
     committables=Formats.of_codecs("committables of KafkaSink", LAYOUTS[COMMITTABLE], _committable_format),
-    layouts={name: LAYOUTS[name] for name in (WRITER, COMMITTABLE)},
+    layouts=only_keys(LAYOUTS, (WRITER, COMMITTABLE)),
     required=(PREFIX,),
     forget=_without_transactions,
     about=(

@@ -377,8 +377,8 @@ def _has_committables(state: SinkState) -> bool:
 
 def _has_content(state: SinkState, connector: SinkConnector) -> bool:
     """Return whether rows have values: some sinks write an empty state in the same way."""
-    names = names_of(connector.fields)
-    return any(row.get(name) is not None for row in decoded_sink(state, connector) for name in names)
+    cells = product(decoded_sink(state, connector), names_of(connector.fields))
+    return any(row.get(name) is not None for row, name in cells)
 
 
 def decoded_sink(state: SinkState, connector: SinkConnector | None) -> list[Values]:

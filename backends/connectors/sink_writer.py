@@ -24,6 +24,7 @@ from state_processor.backends.connectors.connector import (
     SinkConnector,
     Values,
     Versioned,
+    cells,
     check_types,
     refuse_others,
 )
@@ -93,7 +94,7 @@ def _complete(connector: SinkConnector | None, row: Values, number: int) -> Valu
     schema = sink_schema(connector)
     refuse_others(row, schema.names, number)
     check_types(row, schema, number)
-    return {name: row.get(name) for name in schema.names}
+    return cells(row, schema.names)
 
 
 def _raw(row: Values) -> Versioned | None:
@@ -113,12 +114,15 @@ def _checked(row: Values, write: Callable[[], T]) -> T:
 def _same(rows: Iterable[Values], values: Sequence[Any], names: Iterable[str]) -> bool:
     """Return whether rows have some values, in any order."""
     columns = list(names)
-    remaining = [{name: values_of_row[name] for name in columns} for values_of_row in values]
-    for row in rows:
-        row_values = {name: row[name] for name in columns}
-        if row_values not in remaining:
+
+    def fields_of(row: Any) -> list[Any]:
+        return [row[name] for name in columns]
+
+    remaining = list(map(fields_of, values))
+    for fields in map(fields_of, rows):
+        if fields not in remaining:
             return False
-        remaining.remove(row_values)
+        remaining.remove(fields)
     return not remaining
 
 

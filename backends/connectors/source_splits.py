@@ -174,12 +174,9 @@ def decoded(state: SourceState, connector: Connector) -> list[Values]:
 
 
 def _without_reader(rows: Sequence[Values], splits: Iterable[EnumeratedSplit]) -> list[Values]:
-    held = {row[c.SPLIT_ID] for row in rows}
-    return [
-        _row(split.values, split.subtask, split.assignment, split.split)
-        for split in splits
-        if split.values[c.SPLIT_ID] is None or split.values[c.SPLIT_ID] not in held
-    ]
+    held = {row[c.SPLIT_ID] for row in rows} - {None}
+    unread = (split for split in splits if split.values[c.SPLIT_ID] not in held)
+    return [_row(split.values, split.subtask, split.assignment, split.split) for split in unread]
 
 
 def _row(values: Values, subtask: int | None, assignment: str | None, split: Versioned | None) -> Values:
@@ -297,7 +294,7 @@ def _complete(connector: Connector, row: Values, number: int) -> Values:
     c.check_types(row, splits_schema(connector.fields), number)
     whole = connector.complete(blank | _written_before(connector, row, number) | only_keys(row, blank))
     whole[SUBTASK] = row.get(SUBTASK, 0)
-    return whole | {n: row.get(n) for n in (ASSIGNMENT, VERSION, RAW_BYTES)}
+    return whole | c.cells(row, (ASSIGNMENT, VERSION, RAW_BYTES))
 
 
 def _written_before(connector: Connector, row: Values, number: int) -> Values:
@@ -305,7 +302,7 @@ def _written_before(connector: Connector, row: Values, number: int) -> Values:
     if row.get(RAW_BYTES) is None or row.get(VERSION) is None or all(f.name in row for f in connector.fields):
         return {}
     values = _raw_values(connector, Versioned(row[VERSION], bytes(row[RAW_BYTES])), f"row {number}")
-    return {f.name: values.get(f.name) for f in connector.fields}
+    return c.cells(values, names_of(connector.fields))
 
 
 def _check_unique(rows: Iterable[Values]) -> None:

@@ -8,10 +8,9 @@ from typing import Final
 from state_processor.backends.connectors.connector import Connector, SinkConnector, Versioned
 from state_processor.backends.connectors.sink_state import sink_connector, sink_state, states_of_sinks
 from state_processor.backends.connectors.source_splits import READER_STATE, recognized, source_state
-from state_processor.backends.formats.opening import open_raw_timers
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
-from state_processor.backends.read.stored_operator import subtask_label
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.stored_operator import own_raw_keyed
 from state_processor.support.errors import StateProcessorError
 
 UNKNOWN_WRITER: Final = "unknown"
@@ -32,7 +31,7 @@ def writers_of_bytes(snapshot: Snapshot, operator: OperatorState, states: Collec
         yield f"source {_connector_name(lambda: _source(snapshot, operator))}"
     if not states_of_sinks().isdisjoint(states):
         yield f"sink {_connector_name(lambda: _sink(snapshot, operator))}"
-    if any(_has_raw_keyed(snapshot, operator, subtask) for subtask in operator.subtasks):
+    if any(own_raw_keyed(snapshot, operator, subtask) is not None for subtask in operator.subtasks):
         yield f"raw keyed state {UNKNOWN_WRITER}"
     if any(subtask.raw_operator is not None for subtask in operator.subtasks):
         yield f"raw operator state {UNKNOWN_WRITER}"
@@ -62,12 +61,9 @@ def _with_versions(connector: Connector | SinkConnector | None, **parts: Iterabl
     """Return the name of a connector with the versions of its formats: another release may write others."""
     if connector is None:
         return UNKNOWN_WRITER
-    versions = {part: sorted({element.version for element in elements}) for part, elements in parts.items()}
-    texts = (f"{part} {' and '.join(map(str, numbers))}" for part, numbers in versions.items() if numbers)
+    texts = []
+    for part, elements in parts.items():
+        versions = sorted({element.version for element in elements})
+        if versions:
+            texts.append(f"{part} {' and '.join(map(str, versions))}")
     return f"{connector.name} ({', '.join(texts)})"
-
-
-def _has_raw_keyed(snapshot: Snapshot, operator: OperatorState, subtask: OperatorSubtaskState) -> bool:
-    """Return whether a subtask has raw keyed state other than timers."""
-    raw = subtask.raw_keyed
-    return raw is not None and open_raw_timers(snapshot, raw, subtask_label(operator, subtask)) is None

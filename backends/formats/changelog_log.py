@@ -30,7 +30,7 @@ from state_processor.support.errors import (
     UnknownSerializerError,
     UnsupportedFormatError,
 )
-from state_processor.support.mappings import index_by_name
+from state_processor.support.mappings import index_by_name, map_values
 
 CLEAR: Final = 0
 SET: Final = 1
@@ -136,10 +136,10 @@ def changelog_header(
 
 
 def _unread(meta: state_headers.StateMetaInfo, reason: str) -> state_headers.StateMetaInfo:
-    unread_serializers: dict[str, TypeSerializerSnapshot] = {
-        role: UnreadSnapshot(s.class_name, s.version, None, reason) for role, s in meta.serializers.items()
-    }
-    return replace(meta, serializers=unread_serializers)
+    def unread(snapshot: TypeSerializerSnapshot) -> TypeSerializerSnapshot:
+        return UnreadSnapshot(snapshot.class_name, snapshot.version, None, reason)
+
+    return replace(meta, serializers=map_values(unread, meta.serializers))
 
 
 def _check_same_type(old: state_headers.StateMetaInfo, new: state_headers.StateMetaInfo, context: str) -> None:

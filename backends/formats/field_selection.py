@@ -12,7 +12,7 @@ import pyarrow as pa
 from state_processor.serializers.kernel.columns import LAST_ACCESS_FIELD
 from state_processor.serializers.traversal import ELEMENT, KEY, VALUE, is_inside
 from state_processor.support.errors import OptionError
-from state_processor.support.mappings import index_by_name
+from state_processor.support.mappings import index_by_name, only_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +92,11 @@ def applied(selection: Selection | None, schema: pa.Schema) -> pa.Schema:
     if selection is None:
         return schema
     fields_by_name = index_by_name(schema)
-    return pa.schema(
-        [
-            fields_by_name[name].with_type(f.applied(fields_by_name[name].type))
-            for name, f in selection.items()
-            if name in fields_by_name
-        ]
-    )
+    selected = []
+    for name, inside in only_keys(selection, fields_by_name).items():
+        field = fields_by_name[name]
+        selected.append(field.with_type(inside.applied(field.type)))
+    return pa.schema(selected)
 
 
 def _steps(path: str, schema: pa.Schema) -> Iterator[str]:

@@ -18,13 +18,13 @@ from state_processor.backends.files import snappy
 from state_processor.backends.formats import row_layout as layouts
 from state_processor.backends.formats.key_group_file import KeyGroupBlock, KeyGroupFile, stretches
 from state_processor.backends.formats.key_index import SerializedKeys
-from state_processor.backends.formats.row_layout import Field, RowDecoder, RowLayout, size_of
+from state_processor.backends.formats.row_layout import RowDecoder, RowLayout, size_of
 from state_processor.backends.formats.source import Buffer, EntryLocator, Section, UnframedRun, view
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.streams import StateStream
 from state_processor.backends.state import state_headers
 from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
-from state_processor.serializers.codec import VARIABLE
+from state_processor.serializers.codec import VARIABLE, total_min_size
 from state_processor.serializers.core.unread import reason_end_unknown
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput
@@ -203,10 +203,10 @@ class HeapSource(KeyGroupFile):
     def _sizes_of(self, state_id: int) -> tuple[int, int]:
         """Return the fixed size of a state's entries, or ``VARIABLE``, and the minimum size of an entry."""
         try:
-            fields = _fields(layouts.heap_layout(self._described(state_id), frozenset()))
+            fields = list(layouts.heap_layout(self._described(state_id), frozenset()).fields)
         except UnsupportedFormatError:
             return VARIABLE, 0
-        return size_of(fields), sum(f.serializer.min_size for f in fields)
+        return size_of(fields), total_min_size(f.serializer for f in fields)
 
     def _read(self, key_groups: h.KeyGroupRange) -> Iterator[tuple[Buffer, list[_Block]]]:
         """Yield the blocks of key groups and their bytes. They are cached for another state, unless they are large."""
@@ -224,9 +224,11 @@ class HeapSource(KeyGroupFile):
     def _opened(self, stretch: list[KeyGroupBlock]) -> tuple[Buffer, list[_Block]]:
         begin = stretch[0][0]
         data = self.stream.read(begin, stretch[-1][1] - begin)
-        return view(data), [
-            self._open(data[offset - begin : end - begin], offset, k, offset - begin) for offset, end, k in stretch
-        ]
+        blocks = []
+        for offset, end, key_group in stretch:
+            block = data[offset - begin : end - begin]
+            blocks.append(self._open(block, offset, key_group, offset - begin))
+        return view(data), blocks
 
     def _open(self, block: memoryview, offset: int, key_group: int, start: int) -> _Block:
         written = DataInput(block, self.at(offset)).read_int()
@@ -256,7 +258,7 @@ class HeapSource(KeyGroupFile):
             return start
         if state_id not in self._steppers:
             layout = layouts.heap_layout(self._described(state_id), frozenset())
-            size = size_of(_fields(layout))
+            size = size_of(layout.fields)
             self._steppers[state_id] = layout, layout.decoder(DecodeOptions()), size
         layout, decoder, size = self._steppers[state_id]
         end = start + count * size
@@ -282,7 +284,3 @@ class HeapSource(KeyGroupFile):
                 f"so they can't be skipped. Take a savepoint in the canonical format, or: {reason}"
             )
         return state
-
-
-def _fields(layout: RowLayout) -> list[Field]:
-    return [field for part in layout.parts for field in part.fields]

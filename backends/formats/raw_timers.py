@@ -79,14 +79,13 @@ def timers_header(stream: StateStream, blocks: list[RawBlock], context: str, fli
     smallest = min(blocks, key=lambda b: b.end - b.offset)
     source = block_input(stream, smallest, context, flink_major)
     states = list(read_block(source, _step_over(source)))
-    metas = [
-        state_headers.StateMetaInfo(
-            s.name, state_headers.PRIORITY_QUEUE, {}, {state_headers.VALUE: TimerSerializer(s.key, s.namespace).snapshot()}
-        )
-        for s in states
-    ]
     key = states[0].key if states else VoidNamespaceSerializer()  # not used without states
-    return state_headers.KeyedHeader(state_headers.KEYED_VERSION, False, key.snapshot(), tuple(metas))
+    return state_headers.KeyedHeader(state_headers.KEYED_VERSION, False, key.snapshot(), tuple(map(_meta_info, states)))
+
+
+def _meta_info(timers: RawTimers) -> state_headers.StateMetaInfo:
+    timer = TimerSerializer(timers.key, timers.namespace)
+    return state_headers.StateMetaInfo(timers.name, state_headers.PRIORITY_QUEUE, {}, {state_headers.VALUE: timer.snapshot()})
 
 
 def block_input(stream: StateStream, block: RawBlock, context: str, flink_major: int) -> DataInput:

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from state_processor.backends.files.location import incomplete
 from state_processor.backends.formats.key_index import SerializedKeys
-from state_processor.backends.formats.source import Block, FramedRun, KeyedStateSource, KeyRange, ScanRequest
+from state_processor.backends.formats.source import Block, FramedRun, KeyedStateSource, KeyRange, ScanRequest, entry_count
 from state_processor.backends.formats.sst.block_kernels import SIZE
 from state_processor.backends.formats.sst.family_scan import FamilyScan
 from state_processor.backends.formats.sst.key_set import behind
@@ -238,7 +238,7 @@ def _streams(handle: h.IncrementalRemoteKeyedStateHandle, context: str) -> dict[
             )
         if file.local_name.endswith(".blob"):
             raise UnsupportedFormatError(f"{context}: {file.local_name} is a blob file; Flink does not use blob files")
-    return {file.local_name: file.stream for file in handle.files}
+    return handle.streams_by_name
 
 
 _Given = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]
@@ -314,8 +314,8 @@ class RocksDbSource(KeyedStateSource):
 
     def _shares_forst_files(self) -> bool:
         """Check if a file is in ForSt's working directory; it may be remote."""
-        streams = (file.stream for file in self._handle.files)
-        return any(isinstance(stream, h.FileStateHandle) and _FORST_FILE.search(stream.path) for stream in streams)
+        files = (stream for stream in self._handle.streams if isinstance(stream, h.FileStateHandle))
+        return any(_FORST_FILE.search(file.path) for file in files)
 
     def _has_forst_options(self) -> bool:
         """Check if the options contain a log directory below a directory with ForSt's naming."""
@@ -350,7 +350,7 @@ class RocksDbSource(KeyedStateSource):
         """Count the entries of a state, without reading values."""
         if between is None:
             return super().count(name, key_groups)
-        return sum(len(entries) for _, _, entries in self.store.blocks(name, between.lower, between.upper, self.prefix))
+        return entry_count(self.store.blocks(name, between.lower, between.upper, self.prefix))
 
     def key_ranges(self, name: str, most_bytes: int) -> list[KeyRange]:
         """Return ranges of keys of a state, with about ``most_bytes`` of entries each; nothing for a state without entries."""

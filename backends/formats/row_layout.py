@@ -43,6 +43,7 @@ from state_processor.support.errors import (
     culprit_of,
     message_of,
 )
+from state_processor.support.mappings import only_keys
 
 KEY_COLUMN: Final = "key"
 KEY_GROUP_COLUMN: Final = "_key_group"
@@ -85,6 +86,11 @@ class RowPart:
     slot: int | None
     fields: tuple[Field, ...]
     captured: tuple[int, int] | None = None
+
+    @property
+    def key_place(self) -> int:
+        """The place of the key among the fields."""
+        return [field.name for field in self.fields].index(KEY)
 
 
 class RowDecoder(Protocol):
@@ -129,7 +135,7 @@ class RowLayout:
         decoded = (field for field in self.fields if field.name is not None and field.name in self.columns)
         fields = [pa.field(field.name, field.serializer.arrow_type(options)) for field in decoded]
         extra = {KEY_GROUP_COLUMN: pa.int32(), KEY_BYTES_COLUMN: pa.binary()}
-        return pa.schema(fields + [pa.field(n, t) for n, t in extra.items() if n in self.columns])
+        return pa.schema([*fields, *only_keys(extra, self.columns).items()])
 
     def decoder(self, options: DecodeOptions) -> RowDecoder:
         """Return the kernel, or its reference if values of a serializer can only be decoded in Python."""
@@ -324,11 +330,10 @@ class ReferenceDecoder:
     def _batch(self) -> pa.RecordBatch:
         rows, self._rows = self._rows, []
         try:
-            arrays = [pa.array([row.get(f.name) for row, _ in rows], f.type) for f in self._schema]
+            return pa.RecordBatch.from_pylist([row for row, _ in rows], schema=self._schema)
         except _DAMAGE:
             self._find_unfit(rows)
             raise
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _find_unfit(self, rows: list[tuple[dict[str, Any], _Where]]) -> None:
         """Raise the error of the first value that does not fit into its column."""
@@ -397,8 +402,7 @@ def heap_layout(state: KeyedDescription, columns: FieldSelection) -> RowLayout:
 
 def around_key(layout: RowLayout) -> tuple[int, int]:
     """Return the number of bytes before and after the key in the first part of an entry, or ``VARIABLE``."""
-    fields = layout.parts[0].fields
-    at = next(i for i, field in enumerate(fields) if field.name == KEY)
+    fields, at = layout.parts[0].fields, layout.parts[0].key_place
     return size_of(fields[:at]), size_of(fields[at + 1 :])
 
 

@@ -26,6 +26,7 @@ from state_processor.support.doors import spelled
 from state_processor.support.errors import NotCompilableError, UndecodableValueError
 from state_processor.support.late import pc
 from state_processor.support.locks import cached_property
+from state_processor.support.mappings import without_keys
 
 FIRST_INDEX: Final = b"first_index"
 """Metadata of a batch with a piece of a list: the index of its first element."""
@@ -144,16 +145,21 @@ _FIRST_MILLIS: Final = -62135596800000  # 0001-01-01
 _LAST_MILLIS: Final = 253402300799999  # 9999-12-31
 
 
+def columns_by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """Return the columns of a batch by their names."""
+    return dict(zip(batch.schema.names, batch.columns, strict=True))
+
+
 def with_columns(batch: pa.RecordBatch, columns: dict[str, pa.Array | None]) -> pa.RecordBatch:
     """Return the batch with columns replaced, added at the end, or dropped if the new column is ``None``."""
-    merged = {name: batch.column(i) for i, name in enumerate(batch.schema.names)} | columns
+    merged = columns_by_name(batch) | columns
     columns_left = {name: array for name, array in merged.items() if array is not None}
     return pa.RecordBatch.from_arrays(list(columns_left.values()), names=list(columns_left))
 
 
 def take(batch: pa.RecordBatch, indices: pa.Array, *, without: tuple[str, ...] = ()) -> dict[str, pa.Array]:
     """Return the columns of selected rows, by name."""
-    return {n: batch.column(i).take(indices) for i, n in enumerate(batch.schema.names) if n not in without}
+    return {name: column.take(indices) for name, column in without_keys(columns_by_name(batch), without).items()}
 
 
 def explode_list(batch: pa.RecordBatch, column: str) -> Iterator[pa.RecordBatch]:
@@ -222,9 +228,19 @@ def concatenate(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """Return one batch with the rows of several batches; a single one is not copied (pyarrow 18 lacks ``concat_batches``)."""
     if len(batches) == 1:
         return batches[0]
-    schema = batches[0].schema
-    columns = [pa.concat_arrays([batch.column(i) for batch in batches]) for i in range(len(schema))]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    columns_of_batches = [batch.columns for batch in batches]
+    columns = list(map(pa.concat_arrays, zip(*columns_of_batches, strict=True)))
+    return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
+
+
+def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return rows with the columns of a schema, whose types may be wider; columns that the rows lack are null."""
+    columns = columns_by_name(batch)
+    arrays = []
+    for field in schema:
+        column = columns.get(field.name)
+        arrays.append(pa.nulls(batch.num_rows, field.type) if column is None else conform(column, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _run_starts(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -278,11 +294,11 @@ def conform(array: pa.Array, target_type: pa.DataType) -> pa.Array:
     if array.offset:
         array = array.take(pa.array(np.arange(len(array))))
     if pa.types.is_struct(target_type) and pa.types.is_struct(array.type):
-        names = {f.name: i for i, f in enumerate(array.type)}
-        children = [
-            conform(pc.struct_field(array, names[f.name]), f.type) if f.name in names else pa.nulls(len(array), f.type)
-            for f in target_type
-        ]
+        names = {field.name: i for i, field in enumerate(array.type)}
+        children = []
+        for field in target_type:
+            child = pc.struct_field(array, names[field.name]) if field.name in names else pa.nulls(len(array), field.type)
+            children.append(conform(child, field.type))
         return pa.StructArray.from_arrays(children, fields=list(target_type), mask=array.is_null())
     if pa.types.is_list(target_type) and pa.types.is_list(array.type):
         return pa.ListArray.from_arrays(
@@ -306,7 +322,7 @@ def wider(first: pa.DataType, second: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(first) and pa.types.is_struct(second):
         second_types = {f.name: f.type for f in second}
         fields = [pa.field(f.name, wider(f.type, second_types.pop(f.name)) if f.name in second_types else f.type) for f in first]
-        return pa.struct(fields + [pa.field(n, t) for n, t in second_types.items()])
+        return pa.struct([*fields, *second_types.items()])
     if pa.types.is_list(first) and pa.types.is_list(second):
         return pa.list_(wider(first.value_type, second.value_type))
     if pa.types.is_map(first) and pa.types.is_map(second):

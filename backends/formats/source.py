@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Self
 
@@ -71,7 +71,7 @@ class FramedRun:
 
     def count(self) -> int:
         """Count the entries, without reading values."""
-        return sum(len(entries) for _, _, entries in self.blocks)
+        return entry_count(self.blocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +186,15 @@ class BoundedRun:
 
     def count(self) -> int:
         """Count the entries, without reading values."""
-        return sum(len(entries) for _, _, entries in self.blocks)
+        return entry_count(self.blocks)
 
 
 EntryRun = FramedRun | UnframedRun | BoundedRun
+
+
+def entry_count(blocks: Iterable[Block]) -> int:
+    """Return the number of entries in blocks."""
+    return sum(len(entries) for _, _, entries in blocks)
 
 
 def decode_framed(layout: RowLayout, options: DecodeOptions, context: str, blocks: Iterator[Block]) -> Iterator[pa.RecordBatch]:

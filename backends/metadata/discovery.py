@@ -12,10 +12,11 @@ from typing import Final
 from state_processor.backends.files.location import Location, refuse_undecodable
 from state_processor.backends.files.recorded_paths import WITHOUT_SNAPSHOTS
 from state_processor.backends.files.storage import Entry, Storage
+from state_processor.backends.metadata.handles import total_size
 from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
 from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE, CheckpointMetadata, metadata_content, read_metadata
 from state_processor.support.errors import CorruptSnapshotError, NotASnapshotError, StateProcessorError, foreign_errors
-from state_processor.support.mappings import index_by_name
+from state_processor.support.mappings import index_by_name, names_of
 from state_processor.support.redaction import redacted_repr
 
 DEPTH: Final = 4
@@ -135,10 +136,10 @@ class _Walk:
         """Yield the snapshots in a directory and below it."""
         refuse_undecodable(str(directory))
         entries = self.storage.list(str(directory))
-        self.pointers.extend(e.path for e in entries if not e.is_directory and e.name.startswith(POINTER_PREFIX))
-        names = {entry.name for entry in entries if not entry.is_directory}
-        if METADATA_FILE in names or _is_named_like_one(directory.name):
-            yield _info(self.storage, directory, entries, self.earlier_snapshots)
+        files = [entry for entry in entries if not entry.is_directory]
+        self.pointers.extend(file.path for file in files if file.name.startswith(POINTER_PREFIX))
+        if METADATA_FILE in names_of(files) or _is_named_like_one(directory.name):
+            yield _info(self.storage, directory, files, self.earlier_snapshots)
             return
         for entry in entries:
             if entry.is_directory and entry.name not in WITHOUT_SNAPSHOTS:
@@ -165,8 +166,7 @@ def _is_named_like_one(name: str) -> bool:
     return bool(_CHECKPOINT_NAME.fullmatch(name) or _SAVEPOINT_NAME.fullmatch(name))
 
 
-def _info(storage: Storage, directory: Location, entries: list[Entry], read_before: _EarlierSnapshots) -> SnapshotInfo:
-    files = [entry for entry in entries if not entry.is_directory]
+def _info(storage: Storage, directory: Location, files: list[Entry], read_before: _EarlierSnapshots) -> SnapshotInfo:
     metadata_file = index_by_name(files).get(METADATA_FILE)
     time = _modified(storage, [metadata_file.path] if metadata_file else [file.path for file in files])
     if metadata_file is not None and (str(directory), time) in read_before:
@@ -194,7 +194,7 @@ def _info(storage: Storage, directory: Location, entries: list[Entry], read_befo
 
 def _possible_size(metadata: CheckpointMetadata) -> int:
     """Return the total size of the state of a snapshot in bytes."""
-    size = sum(operator.state_size for operator in metadata.operators)
+    size = total_size(metadata.operators)
     if not 0 <= size < 1 << 63:
         raise CorruptSnapshotError(f"`_metadata` refers to {size} bytes")
     return size

@@ -292,6 +292,18 @@ class KeyGroupsStateHandle:
         return self.stream.state_size
 
 
+class Sized(Protocol):
+    """What has a size in a snapshot: a handle, a subtask, an operator."""
+
+    @property
+    def state_size(self) -> int: ...
+
+
+def total_size(parts: Iterable[Sized]) -> int:
+    """Return the size of handles, subtasks or operators together."""
+    return sum(part.state_size for part in parts)
+
+
 @dataclass(frozen=True, slots=True)
 class LocalFile(_Record):
     """A file of an embedded store and its name in the store (Flink's ``HandleAndLocalPath``)."""
@@ -320,9 +332,19 @@ class IncrementalRemoteKeyedStateHandle(_Record):
         return self.shared + self.private
 
     @property
+    def streams(self) -> list[StreamStateHandle]:
+        """The streams of the files, in their order."""
+        return [file.stream for file in self.files]
+
+    @property
+    def streams_by_name(self) -> dict[str, StreamStateHandle]:
+        """The streams of the files by the names in the store."""
+        return {file.local_name: file.stream for file in self.files}
+
+    @property
     def state_size(self) -> int:
         """Length of all files, including metadata of the store."""
-        return self.meta.state_size + sum(f.stream.state_size for f in self.files)
+        return total_size((self.meta, *self.streams))
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +363,7 @@ class ChangelogStateBackendHandle:
     @property
     def state_size(self) -> int:
         """Sum over both parts."""
-        return sum(h.state_size for h in self.materialized) + sum(h.state_size for h in self.changes)
+        return total_size(self.materialized) + total_size(self.changes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,6 @@ def graph_hashes(
 def _hash(node: HashedNode, before: int, chained: int, hashes: Mapping[int, bytes]) -> bytes:
     hash_bytes = murmur3_128(before.to_bytes(4, "little") * (1 + chained))
     for source in node.inputs:
-        hash_bytes = bytes(
-            (byte * _FACTOR ^ source_byte) & 0xFF for byte, source_byte in zip(hash_bytes, hashes[source], strict=True)
-        )
+        pairs = zip(hash_bytes, hashes[source], strict=True)
+        hash_bytes = bytes((byte * _FACTOR ^ source_byte) & 0xFF for byte, source_byte in pairs)
     return hash_bytes

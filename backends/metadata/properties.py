@@ -107,7 +107,11 @@ def _parsed(raw: bytes) -> tuple[int, dict[str, Any]]:
 
 
 def _fields(instance: Any) -> dict[str, Any]:
-    return {f.name: value for fields in instance.field_data.values() for f, value in fields.items()}
+    fields = {}
+    for fields_of_class in instance.field_data.values():
+        for described, value in fields_of_class.items():
+            fields[described.name] = value
+    return fields
 
 
 def decode_properties(raw: bytes, source: str = "bytes", offset: int = 0) -> CheckpointProperties:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from state_processor.backends.files.location import Location
@@ -30,7 +31,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
 from state_processor.backends.metadata.streams import StateStream, open_stream, reused_files, stream_identity
 from state_processor.support.doors import spelled
 from state_processor.support.errors import MissingFileError, NotASnapshotError, OptionError, StateProcessorError, foreign_errors
-from state_processor.support.mappings import names_of
+from state_processor.support.mappings import names_of, only_keys
 from state_processor.support.redaction import redacted_repr
 
 if TYPE_CHECKING:
@@ -245,11 +246,9 @@ def with_uids(snapshot: Snapshot, uids: Sequence[str]) -> Snapshot:
     ``snapshot``: the snapshot. Its recorded uids are preserved. ``uids``: the uids that the job may use.
     """
     operators = snapshot.metadata.operators
-    uids_by_hash = {operator_id(uid): uid for uid in uids}
-    derived = {operator_id(name): name for uid in uids for name in uids_of_sink(uid)}
-    uids_by_id = {
-        o.operator_id: name for o in operators if (name := uids_by_hash.get(o.operator_id) or derived.get(o.operator_id))
-    }
+    uids_of_committers = chain.from_iterable(map(uids_of_sink, uids))
+    uids_by_hash = {operator_id(uid): uid for uid in (*uids_of_committers, *uids)}
+    uids_by_id = only_keys(uids_by_hash, snapshot.metadata.operators_by_id)
     if operators and not uids_by_id:
         labels = some_of([o.label for o in operators])
         raise OptionError(

@@ -31,6 +31,7 @@ from state_processor.backends.metadata.handles import (
     OutputStateHandle,
     StateHandle,
     StreamStateHandle,
+    total_size,
 )
 from state_processor.backends.metadata.properties import NULL_STREAM, CheckpointProperties, decode_properties
 from state_processor.serializers.format_versions import FormatVersions
@@ -176,7 +177,7 @@ class OperatorSubtaskState:
     @property
     def state_size(self) -> int:
         """Sum over all handles."""
-        return sum(handle.state_size for handle in self.handles)
+        return total_size(self.handles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +227,7 @@ class OperatorState:
     def state_size(self) -> int:
         """Sum over the coordinator and all subtasks."""
         coordinator = self.coordinator_state.state_size if self.coordinator_state else 0
-        return coordinator + sum(subtask.state_size for subtask in self.subtasks)
+        return coordinator + total_size(self.subtasks)
 
 
 @dataclass(frozen=True, slots=True)

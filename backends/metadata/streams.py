@@ -87,8 +87,8 @@ def reused_files(metadata: CheckpointMetadata) -> frozenset[str]:
     """
     if metadata.properties is not None and metadata.properties.kind == SAVEPOINT:
         return frozenset()
-    handles = (subtask.managed_keyed for operator in metadata.operators for subtask in operator.subtasks)
-    streams = chain.from_iterable(map(_reusable, handles))
+    subtasks = chain.from_iterable(operator.subtasks for operator in metadata.operators)
+    streams = chain.from_iterable(_reusable(subtask.managed_keyed) for subtask in subtasks)
     return frozenset(stream.path for stream in streams if isinstance(stream, h.RelativeFileStateHandle))
 
 
@@ -102,7 +102,7 @@ def _reusable(handle: h.KeyedStateHandle | None) -> Iterator[h.StreamStateHandle
                 yield part.stream
             elif isinstance(part, h.IncrementalRemoteKeyedStateHandle):
                 yield part.meta
-                yield from (file.stream for file in part.files)
+                yield from part.streams
 
 
 def stream_identity(stream: h.StreamStateHandle, directory: str) -> Hashable:

@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from state_processor.backends.formats.opening import open_raw_timers
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.queries import kind_of_operator, operator_of_query
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -25,17 +24,17 @@ from state_processor.backends.read.stored_operator import (
     StoredOperator,
     leaf_keyed_handles,
     of_one_subtask,
-    subtask_label,
+    own_raw_keyed,
     surveys,
 )
-from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.descriptions import StateDescription, first_variants
 from state_processor.backends.state.python_states import is_python_state, shown_name
 from state_processor.backends.state.state_headers import KEPT, Same
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.unread import UnreadSerializer
 from state_processor.serializers.kryo.classes import calls, log_undescribed, undescribed_classes
 from state_processor.support.errors import StateProcessorError, UnsupportedFormatError, foreign_errors
-from state_processor.support.mappings import names_of
+from state_processor.support.mappings import names_of, without_none
 
 _FLINK_NAMES: Final = {
     h.KEY_GROUPS: "KeyGroupsStateHandle",
@@ -84,7 +83,7 @@ def _kind_by_states(snapshot: Snapshot, operator: OperatorState) -> str | None:
         ((variants, _),) = surveys(snapshot, [of_one_subtask(operator)])
     except StateProcessorError:
         return None
-    return kind_of_operator(state for state, *_ in variants.values())
+    return kind_of_operator(first_variants(variants).values())
 
 
 def _planned_name(snapshot: Snapshot, operator: OperatorState) -> Row:
@@ -130,11 +129,9 @@ def states(snapshot: Snapshot, operator: OperatorState | None = None, *, advise:
     operators = snapshot.metadata.operators if operator is None else (operator,)
     undescribed: dict[str, None] = {}
     cells_by_state: _KnownCells = {}
-    rows = (
-        _state_rows(StoredOperator(snapshot, described, surveyed), cells_by_state, undescribed)
-        for described, surveyed in zip(operators, surveys(snapshot, operators), strict=True)
-    )
-    table = _table(_columns(chain.from_iterable(rows), STATES_SCHEMA), STATES_SCHEMA, snapshot)
+    stored = map(partial(StoredOperator, snapshot), operators, surveys(snapshot, operators))
+    rows = chain.from_iterable(_state_rows(described, cells_by_state, undescribed) for described in stored)
+    table = _table(_columns(rows, STATES_SCHEMA), STATES_SCHEMA, snapshot)
     if advise:
         log_undescribed(undescribed)
     return table
@@ -152,12 +149,12 @@ def _columns(rows: Iterable[Row], schema: pa.Schema) -> dict[str, list[Any]]:
 def _state_rows(stored: StoredOperator, cells_by_state: _KnownCells, undescribed: dict[str, None]) -> Iterator[Row]:
     snapshot, operator = stored.snapshot, stored.operator
     variants, unread = stored.survey()
-    first_variants = {name: states_[0] for name, states_ in variants.items()}
-    keyed = sum(state.is_keyed for state in first_variants.values())
+    described = first_variants(variants)
+    keyed = sum(state.is_keyed for state in described.values())
     planned = operator_of_query(snapshot, operator)
-    kind = kind_of_operator(first_variants.values(), operator.name) if planned is None else planned.transformation
+    kind = kind_of_operator(described.values(), operator.name) if planned is None else planned.transformation
     identity = {"operator_uid": operator.uid, "operator_uid_hash": operator.operator_id, "operator_kind": kind}
-    for name, state in first_variants.items():
+    for name, state in described.items():
         cells, without_fields = _cells(stored, variants[name], cells_by_state)
         undescribed |= without_fields
         size = _keyed_size(operator) if state.is_keyed and keyed == 1 else _operator_state_size(operator, state)
@@ -225,7 +222,7 @@ def _spark_schema(stored: StoredOperator, state: str) -> str | None:
 
 
 def _keyed_size(operator: OperatorState) -> int:
-    return sum(handle.state_size for s in operator.subtasks for handle in leaf_keyed_handles(s.managed_keyed))
+    return h.total_size(chain.from_iterable(leaf_keyed_handles(subtask.managed_keyed) for subtask in operator.subtasks))
 
 
 def _operator_state_size(operator: OperatorState, state: StateDescription) -> int | None:
@@ -249,15 +246,12 @@ def _operator_state_size(operator: OperatorState, state: StateDescription) -> in
 
 def _raw_sizes(snapshot: Snapshot, operator: OperatorState) -> Iterator[tuple[str, int]]:
     """Yield kind and size of raw state. Timers in raw keyed state are listed as states instead."""
-    keyed = [
-        s.raw_keyed.state_size
-        for s in operator.subtasks
-        if s.raw_keyed is not None and open_raw_timers(snapshot, s.raw_keyed, subtask_label(operator, s)) is None
-    ]
-    written = [s.raw_operator.state_size for s in operator.subtasks if s.raw_operator is not None]
-    for kind, sizes in ((RAW_KEYED, keyed), (RAW_OPERATOR, written)):
-        if sizes:
-            yield kind, sum(sizes)
+    keyed: list[h.KeyedStateHandle] = without_none(own_raw_keyed(snapshot, operator, s) for s in operator.subtasks)
+    if keyed:
+        yield RAW_KEYED, h.total_size(keyed)
+    written: list[h.OperatorStateHandle] = without_none(s.raw_operator for s in operator.subtasks)
+    if written:
+        yield RAW_OPERATOR, h.total_size(written)
 
 
 def handles(snapshot: Snapshot) -> pa.Table:

@@ -155,10 +155,9 @@ class ChannelRecords:
             element = batch.column(_ELEMENT)
             kinds = element.field("kind")
             behind = index - (frames.first > 0)
-            details = [
-                _detail(data[slice(*frames.bounds[behind + i])]) if kind != _RECORD else None
-                for i, kind in enumerate(kinds.to_pylist())
-            ]
+            details = []
+            for i, kind in enumerate(kinds.to_pylist(), behind):
+                details.append(None if kind == _RECORD else _detail(data[slice(*frames.bounds[i])]))
             yield self._batch(
                 channel, index, kinds, element.field("timestamp"), element.field(_RECORD), pa.array(details, pa.string())
             )

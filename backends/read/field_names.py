@@ -33,7 +33,9 @@ def state_names(
     ``fields``: names from the user, see :func:`names_from_user`.
     """
     by_name = index_by_name(states)
-    paths = {*by_name, *(f"{s.name}.{column}" for s in by_name.values() for column in s.COLUMNS)}
+    paths = set(by_name)
+    for state in by_name.values():
+        paths.update(f"{state.name}.{column}" for column in state.COLUMNS)
     if not by_name or any(state.is_keyed for state in by_name.values()):
         paths.add(_KEY)
     for path in fields:
@@ -75,10 +77,11 @@ def names_from_user(names_by_path: Mapping[str, Sequence[str]], state: StateDesc
             problem = f"state {state.name!r} has {len(with_rows)} columns of rows"
             raise OptionError(f"{spelled('fields')}: {problem}; name {paths or 'other states'}")
         names_of_parts[with_rows[0]] = names_by_path[state.name]
-    return {
-        part: _names_of(state.serializers[part], tuple(names), f"{spelled('fields')}: state {state.name!r}, {part}")
-        for part, names in names_of_parts.items()
-    }
+    row_names: dict[str, RowNames] = {}
+    for part, names in names_of_parts.items():
+        context = f"{spelled('fields')}: state {state.name!r}, {part}"
+        row_names[part] = _names_of(state.serializers[part], tuple(names), context)
+    return row_names
 
 
 def _names_of(serializer: TypeSerializer, names: tuple[str, ...], context: str) -> RowNames:

@@ -21,7 +21,7 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, SelectableStateReader, UnionReader, open_state
 from state_processor.backends.read.stored_operator import StoredOperator, naming_state
 from state_processor.backends.state.column_types import evolved
-from state_processor.backends.state.descriptions import KeyedDescription, keyed_variants
+from state_processor.backends.state.descriptions import KeyedDescription, first_variants, keyed_variants
 from state_processor.backends.state.python_states import check_known, shown_name, stored_name, type_of_one_state
 from state_processor.support.errors import NotFoundError, UndecodableValueError
 from state_processor.support.locks import process_lock
@@ -135,7 +135,7 @@ class KeyReader:
         plain = {name: state_variants for name, state_variants in keyed.items() if not state_variants[0].is_timer}
         if options.types.python_type is not None:
             raise type_of_one_state()
-        options = plan_read(owning, [state_variants[0] for state_variants in plain.values()], options)
+        options = plan_read(owning, list(first_variants(plain).values()), options)
         readers = {}
         for name, variants_of_state in plain.items():
             reader = KeyedStateReader(owning, variants_of_state, options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -206,9 +206,9 @@ def key_group_chunks(key_groups: h.KeyGroupRange, size: int, most_bytes: int) ->
 
 def cut_at_bounds(key_groups: h.KeyGroupRange, ranges: Iterable[h.KeyGroupRange]) -> Iterator[h.KeyGroupRange]:
     """Cut key groups where one of some ranges begins or ends."""
-    bounds = {bound for r in ranges for bound in (r.start, r.end_inclusive + 1)}
+    bounds = chain.from_iterable((part.start, part.end_inclusive + 1) for part in ranges)
     end = key_groups.end_inclusive + 1
-    inner = sorted(bound for bound in bounds if key_groups.start < bound < end)
+    inner = sorted({bound for bound in bounds if key_groups.start < bound < end})
     for first, behind in pairwise([key_groups.start, *inner, end]):
         yield h.KeyGroupRange(first, behind - 1)
 

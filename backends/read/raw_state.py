@@ -15,13 +15,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from state_processor.backends.formats.opening import open_raw_timers
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.read.keyed_reader import PlannedReader
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.stored_operator import StoredOperator, subtask_label
+from state_processor.backends.read.stored_operator import StoredOperator, own_raw_keyed, subtask_label
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput
 from state_processor.support.doors import spelled
@@ -177,8 +176,8 @@ def raw_keyed_state(snapshot: Snapshot, operator: OperatorState) -> Iterator[Raw
 
     for subtask in operator.subtasks:
         context = subtask_label(operator, subtask)
-        handle = subtask.raw_keyed
-        if not isinstance(handle, h.KeyGroupsStateHandle) or open_raw_timers(snapshot, handle, context) is not None:
+        handle = own_raw_keyed(snapshot, operator, subtask)
+        if not isinstance(handle, h.KeyGroupsStateHandle):
             continue
         stream = snapshot.open(handle.stream, context)
         for block in raw_blocks(stream, handle, context):
@@ -232,17 +231,12 @@ class RawStateReader(PlannedReader):
         return without_none(splits)
 
     def _split(self, subtask: OperatorSubtaskState) -> RawSplit | None:
-        handle = subtask.raw_keyed if self._kind == RAW_KEYED else subtask.raw_operator
-        if handle is None:
-            return None
         if self._kind == RAW_KEYED:
-            if (
-                open_raw_timers(self._stored.snapshot, subtask.raw_keyed, subtask_label(self._stored.operator, subtask))
-                is not None
-            ):
-                return None
-            return RawSplit(OperatorSubtaskState(index=subtask.index, raw_keyed=subtask.raw_keyed), handle.state_size)
-        return RawSplit(OperatorSubtaskState(index=subtask.index, raw_operator=subtask.raw_operator), handle.state_size)
+            keyed = own_raw_keyed(self._stored.snapshot, self._stored.operator, subtask)
+            part = OperatorSubtaskState(subtask.index, raw_keyed=keyed)
+        else:
+            part = OperatorSubtaskState(subtask.index, raw_operator=subtask.raw_operator)
+        return RawSplit(part, part.state_size) if part.has_state else None
 
     def _rows(self, split: RawSplit) -> Iterator[pa.RecordBatch]:
         pieces: list[RawPiece] = []
@@ -257,10 +251,9 @@ class RawStateReader(PlannedReader):
             yield self._batch(pieces)
 
     def _batch(self, pieces: list[RawPiece]) -> pa.RecordBatch:
-        values = {"subtask": [p.subtask for p in pieces], "value": [p.data for p in pieces]}
-        values[_INDEX[self._kind]] = [p.index for p in pieces]
-        arrays = [pa.array(values[field.name], field.type) for field in self.schema]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        index = _INDEX[self._kind]
+        rows = [{"subtask": piece.subtask, index: piece.index, "value": piece.data} for piece in pieces]
+        return pa.RecordBatch.from_pylist(rows, schema=self.schema)
 
 
 _INDEX: Final = {RAW_KEYED: "key_group", RAW_OPERATOR: "partition"}

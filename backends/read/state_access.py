@@ -38,6 +38,7 @@ from state_processor.backends.state.descriptions import (
     KeyedDescription,
     StateDescription,
     UnreadState,
+    first_variants,
     keyed_variants,
 )
 from state_processor.backends.state.python_states import blaming_declared_type, shown_name, stored_name, type_of_one_state
@@ -47,7 +48,7 @@ from state_processor.support.doors import read_with, spelled
 from state_processor.support.errors import NotFoundError, OptionError
 from state_processor.support.late import pc
 from state_processor.support.locks import cached_property
-from state_processor.support.mappings import only_keys
+from state_processor.support.mappings import map_values, only_keys
 
 if TYPE_CHECKING:
     from state_processor.backends.read.key_lookup import Keys
@@ -146,7 +147,7 @@ class StatesToRead:
     @classmethod
     def _unnamed(cls, stored: StoredOperator, timers: bool, variants: Mapping[str, list[StateDescription]]) -> StatesToRead:
         """Return the timers of an operator, or its keyed states that a row has side by side."""
-        kinds = {name: kind_of(descriptions[0]) for name, descriptions in variants.items()}
+        kinds = map_values(kind_of, first_variants(variants))
         read_kind = Kind.TIMERS if timers else Kind.KEYED
         read = {name: descriptions for name, descriptions in variants.items() if kinds[name] is read_kind}
         if read and timers:
@@ -274,12 +275,7 @@ class UnionReader:
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows of one of the readers with the columns of all readers."""
-        names = batch.schema.names
-        arrays = [
-            shapes.conform(batch.column(f.name), f.type) if f.name in names else pa.nulls(batch.num_rows, f.type)
-            for f in self.schema
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        return shapes.with_schema(batch, self.schema)
 
 
 _CHUNK_BYTES: Final = 8 << 20

@@ -25,6 +25,7 @@ from state_processor.backends.state.descriptions import (
     UnreadState,
     describe_keyed,
     describe_operator_state,
+    first_variants,
     keyed_kind,
 )
 from state_processor.backends.state.state_headers import KEPT, Same
@@ -84,6 +85,13 @@ def leaf_keyed_handles(handle: h.KeyedStateHandle | None) -> Iterator[h.KeyedSta
 def subtask_label(operator: OperatorState, subtask: OperatorSubtaskState) -> str:
     """Name a subtask in messages."""
     return f"{operator_label(operator)}, subtask {subtask.index}"
+
+
+def own_raw_keyed(snapshot: Snapshot, operator: OperatorState, subtask: OperatorSubtaskState) -> h.KeyedStateHandle | None:
+    """Return the raw keyed state of a subtask; ``None`` if it consists of Flink's timers."""
+    handle = subtask.raw_keyed
+    timers = open_raw_timers(snapshot, handle, subtask_label(operator, subtask))
+    return handle if timers is None else None
 
 
 @contextmanager
@@ -178,7 +186,7 @@ def readable_states(surveyed: Survey) -> dict[str, list[StateDescription]]:
 
 def operator_states(snapshot: Snapshot, operator: OperatorState) -> dict[str, StateDescription]:
     """Return all states of an operator by name, over all its subtasks."""
-    return {name: variants[0] for name, variants in state_variants(snapshot, operator).items()}
+    return first_variants(state_variants(snapshot, operator))
 
 
 def _states_of_subtask(

@@ -128,9 +128,9 @@ def declared(state: _State, types: Mapping[str, JavaType]) -> _State:
             raise OptionError(
                 f"{spelled('types')}: state {state.name!r} ({state.kind}) does not have a part {path!r} that Kryo wrote; {advice}"
             )
-        of_parts |= {
-            id(part): part.declared_as(declared_as(part, type_, f"{path} of state {state.name!r}")) for part in parts_of_path
-        }
+        for part in parts_of_path:
+            java_type = declared_as(part, type_, f"{path} of state {state.name!r}")
+            of_parts[id(part)] = part.declared_as(java_type)
     return transform(state, lambda part: of_parts.get(id(part), part))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import state_headers
@@ -22,7 +22,7 @@ from state_processor.serializers.runtime.namespaces import TimerSerializer, Void
 from state_processor.serializers.runtime.wrapping import AsynchronousTtlSerializer, TtlSerializer, WrappingSerializer
 from state_processor.serializers.table.python_state import PYTHON_PREFIX, PythonKeySerializer, python_key
 from state_processor.support.errors import CorruptSnapshotError, OptionError, UnknownSerializerError, UnsupportedFormatError
-from state_processor.support.mappings import inverted, map_values
+from state_processor.support.mappings import inverted, map_values, without_keys
 
 VALUE: Final = "VALUE"
 LIST: Final = "LIST"
@@ -275,7 +275,7 @@ def describe_keyed(header: state_headers.KeyedHeader, meta: state_headers.StateM
 def _described(registration: Same, is_python: bool, backend: str, _: Registrations) -> KeyedDescription:
     """Describe a registration: the snapshot of the keys of the operator, and the state."""
     key_snapshot, meta = registration.objects
-    _check_known(meta, key_snapshot, *(s for role, s in meta.serializers.items() if role != state_headers.VALUE))
+    _check_known(meta, key_snapshot, *without_keys(meta.serializers, (state_headers.VALUE,)).values())
     if keyed_kind(meta) not in _WHOLE_VALUES:
         _check_known(meta, meta.serializers.get(state_headers.VALUE))
     if meta.backend_type == state_headers.PRIORITY_QUEUE:
@@ -354,12 +354,20 @@ def _unwrapped(serializer: TypeSerializer) -> TypeSerializer:
 def describe_operator_state(meta: state_headers.StateMetaInfo) -> OperatorDescription:
     """Return the description of an operator state from its header."""
     mode = meta.options.get(state_headers.DISTRIBUTION_MODE, "SPLIT_DISTRIBUTE")
-    _check_known(meta, *(s for role, s in meta.serializers.items() if role != state_headers.VALUE or mode == BROADCAST))
+    _check_known(meta, *without_keys(meta.serializers, () if mode == BROADCAST else (state_headers.VALUE,)).values())
     if mode not in DISTRIBUTION_KINDS:
         raise CorruptSnapshotError(f"operator state {meta.name!r} has the unknown distribution mode {mode!r}")
     kind = DISTRIBUTION_KINDS[mode]
     key = meta.restore(state_headers.KEY) if state_headers.KEY in meta.serializers else None
     return OperatorDescription.of(meta.name, kind, key, value=meta.restore(state_headers.VALUE), backend="operator")
+
+
+_Variant = TypeVar("_Variant", bound=StateDescription)
+
+
+def first_variants(variants: Mapping[str, Sequence[_Variant]]) -> dict[str, _Variant]:
+    """Return states by name, as the first subtask with the state registers them."""
+    return {name: descriptions[0] for name, descriptions in variants.items()}
 
 
 def keyed_variants(variants: Mapping[str, Sequence[StateDescription]]) -> dict[str, list[KeyedDescription]]:

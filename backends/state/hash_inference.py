@@ -238,11 +238,11 @@ def rules_left(
     fitting = tuple(rule for position, rule in enumerate(rules) if position not in contradicted)
     if fitting:
         return fitting
-    reasons = "; ".join(
-        f"{misfit.key} is in key group {misfit.key_group}, but {rules[position]} gives another one"
-        for position, misfit in contradicted.items()
-    )
-    contradicted_rule = f"the inferred formula: {reasons}; {_remedy()}" if inferred else f"the given key_hash: {reasons}"
+    reasons = []
+    for position, misfit in contradicted.items():
+        reasons.append(f"{misfit.key} is in key group {misfit.key_group}, but {rules[position]} gives another one")
+    problem = "; ".join(reasons)
+    contradicted_rule = f"the inferred formula: {problem}; {_remedy()}" if inferred else f"the given key_hash: {problem}"
     raise UnsupportedFormatError(f"the hashCode of {serializer} is user code, and its keys contradict {contradicted_rule}")
 
 

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -34,6 +35,7 @@ from state_processor.support.errors import (
     qualified_name,
     third_party_errors,
 )
+from state_processor.support.mappings import names_of
 
 _JAVA_OBJECTS: Final = "its serializers are Java objects; restore it in Flink 1.8 to 1.16 and take a new savepoint"
 
@@ -229,10 +231,8 @@ class KeyedHeader:
 
     def state_id(self, name: str) -> int:
         """Return the position of a state; -1 if the file does not contain it."""
-        for position, state in enumerate(self.states):
-            if state.name == name:
-                return position
-        return -1
+        names = names_of(self.states)
+        return names.index(name) if name in names else -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +289,7 @@ class OperatorHeader:
 
 
 def _snapshots(states: Iterable[StateMetaInfo]) -> Iterator[TypeSerializerSnapshot]:
-    return (snapshot for state in states for snapshot in state.serializers.values())
+    return chain.from_iterable(state.serializers.values() for state in states)
 
 
 def _read_states(source: DataInput, ends: Ends) -> tuple[StateMetaInfo, ...]:

@@ -138,13 +138,12 @@ def _numbered(operator: OperatorState, checkpoint_id: int) -> OperatorState:
     Flink counts on equal numbers: it drops the files of former checkpoints of a store when a checkpoint with a higher number than
     the number of the restored store is complete (``RocksIncrementalSnapshotStrategy.notifyCheckpointComplete``).
     """
-    subtasks = tuple(
-        replace(s, managed_keyed=replace(s.managed_keyed, checkpoint_id=checkpoint_id))
-        if isinstance(s.managed_keyed, h.IncrementalRemoteKeyedStateHandle)
-        else s
-        for s in operator.subtasks
-    )
-    return replace(operator, subtasks=subtasks)
+    subtasks = []
+    for subtask in operator.subtasks:
+        if isinstance(subtask.managed_keyed, h.IncrementalRemoteKeyedStateHandle):
+            subtask = replace(subtask, managed_keyed=replace(subtask.managed_keyed, checkpoint_id=checkpoint_id))
+        subtasks.append(subtask)
+    return replace(operator, subtasks=tuple(subtasks))
 
 
 def refers_elsewhere(metadata: CheckpointMetadata) -> bool:
@@ -177,7 +176,7 @@ def _files(states: Sequence[OperatorState]) -> Iterator[tuple[str, int]]:
 def _streams(handle: h.KeyedStateHandle | h.OperatorStateHandle | None) -> Iterator[h.StreamStateHandle]:
     if isinstance(handle, h.IncrementalRemoteKeyedStateHandle):
         yield handle.meta
-        yield from (file.stream for file in handle.files)
+        yield from handle.streams
     elif isinstance(handle, h.ChangelogStateBackendHandle):
         for part in (*handle.materialized, *handle.changes):
             yield from _streams(part)

@@ -26,7 +26,7 @@ from state_processor.backends.formats.sst.manifest import Manifest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import write_metadata
-from state_processor.backends.metadata.streams import StateStream, StreamInFile, streams_in_files, with_streams
+from state_processor.backends.metadata.streams import StateStream, StreamInFile, recorded_files, with_streams
 from state_processor.backends.write.staging import Staging
 from state_processor.support.errors import WriteError
 
@@ -108,7 +108,7 @@ class BaseStore:
 
     def kept_files(self, manifest: Manifest) -> dict[str, h.StreamStateHandle]:
         """Return the tables of a manifest, by local name."""
-        streams = {file.local_name: file.stream for file in self.handle.files}
+        streams = self.handle.streams_by_name
         return {file.name: streams[file.name] for file in manifest.files}
 
 
@@ -138,9 +138,7 @@ def entries_of_group(store: Store, family: str, key_group: int, prefix: int) -> 
 
 def is_moved(snapshot: Snapshot) -> bool:
     """Return whether files that a snapshot records by absolute path are elsewhere now, so that Flink does not find them."""
-    streams = streams_in_files(snapshot.metadata.operators)
-    recorded = {stream.path for stream in streams if not isinstance(stream, h.RelativeFileStateHandle)}
-    return any(_place(snapshot.relocation.locate(path)) != _place(path) for path in recorded)
+    return any(_place(snapshot.relocation.locate(path)) != _place(path) for path in recorded_files(snapshot.metadata))
 
 
 def refer_to_claimed(snapshot: Snapshot) -> None:

@@ -73,10 +73,10 @@ class OperatorStateFileWriter:
             if state.kind == BROADCAST and not self._offsets[name]:
                 self.add_broadcast_bytes(name, 0, np.zeros(0, dtype=np.uint8))
         self._file.close()
-        metas = tuple(
-            h.OperatorStateMeta(name, MODES[state.kind], _offsets(self._offsets[name])) for name, state in self._states.items()
-        )
-        return h.OperatorStreamStateHandle(metas, h.RelativeFileStateHandle(self._sink.name, self._sink.size))
+        metas = []
+        for name, state in self._states.items():
+            metas.append(h.OperatorStateMeta(name, MODES[state.kind], _offsets(self._offsets[name])))
+        return h.OperatorStreamStateHandle(tuple(metas), h.RelativeFileStateHandle(self._sink.name, self._sink.size))
 
     def _state(self, name: str) -> OperatorDescription:
         if name not in self._states:

@@ -178,7 +178,7 @@ class CopySubtasks:
             open_sink = partial(self.staging.new_file, part.operator_id, subtask=part.subtask.index)
             return carried_stream(self.snapshot, stream, open_sink, context, shares_files=self.shares_files)
 
-        streams = at_once(carried, [file.stream for file in handle.files], COPIES)
+        streams = at_once(carried, handle.streams, COPIES)
         files = tuple(h.LocalFile(file.local_name, stream) for file, stream in zip(handle.files, streams, strict=True))
         return native_handle(handle.backend_id, handle.key_groups, carried(handle.meta), files)
 

@@ -37,6 +37,7 @@ from state_processor.backends.files.storage import Entry, Storage, StoredFile
 from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE, read_metadata
 from state_processor.support.doors import spelled
 from state_processor.support.errors import MissingFileError, OptionError, StateProcessorError, WriteError, foreign_errors
+from state_processor.support.mappings import without_none
 from state_processor.support.redaction import redacted, redacted_repr
 
 _TOKEN: Final = re.compile(r"[0-9A-Za-z]{4,64}")
@@ -301,9 +302,8 @@ class Staging:
     def _check(self, entries: Sequence[Entry], sizes: Mapping[str, int]) -> None:
         """Return whether this write may become complete, by a listing that was made after its claim."""
         sizes_by_name = {e.name: e.size for e in entries}
-        rivals = [
-            m[0] for m in map(_OF_A_WRITE.fullmatch, sizes_by_name) if m and m["role"] == _CLAIM and self._rivals(m["token"])
-        ]
+        matches = without_none(map(_OF_A_WRITE.fullmatch, sizes_by_name))
+        rivals = [m[0] for m in matches if m["role"] == _CLAIM and self._rivals(m["token"])]
         if rivals:
             raise WriteError(
                 f"{self.directory}: another write is becoming complete right now ({rivals[0]}); "

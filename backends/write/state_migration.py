@@ -40,6 +40,7 @@ from state_processor.serializers.evolution.migration import Adapt, Migrated, Not
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.runtime.namespaces import TimerSerializer
 from state_processor.support.errors import NotCompilableError
+from state_processor.support.mappings import without_keys
 
 KEY_PATH: Final = "key:"
 NAMESPACE_PATH: Final = "namespace:"
@@ -125,9 +126,8 @@ def migrate_keyed(
         of_key = migration.migrate(header.key, KEY_PATH)
         if meta.backend_type == state_headers.PRIORITY_QUEUE:
             migration.changes.clear()  # the key is in the value, too
-        roles = {
-            role: migration.migrate(s, NAMESPACE_PATH) for role, s in meta.serializers.items() if role != state_headers.VALUE
-        }
+        namespaces = without_keys(meta.serializers, (state_headers.VALUE,))
+        roles = {role: migration.migrate(namespace, NAMESPACE_PATH) for role, namespace in namespaces.items()}
         roles[state_headers.VALUE] = _migrated_value(meta, migration)
         if meta.options.get(state_headers.KEYED_STATE_TYPE) == "FOLDING":
             migration.problems.append(_FOLDING)

@@ -10,7 +10,7 @@ higher sequence numbers. The kept files are added to the manifest at the end, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
@@ -98,10 +98,8 @@ class KeyedStateStoreWriter(KeyedStateWriter):
             self._manifest = self._manifest.with_numbers_for_all()
         self._store = NewStore(directory, families, self.prefix, self.context, self._manifest)
         self._erased: dict[int, list[bytes]] = {}
-        patched = base.patched if base is not None else frozenset()
-        self._patched = frozenset(i for i, name in enumerate(families) if name in patched)
-        scanned = base.scanned if base is not None else frozenset()
-        self._scanned = frozenset(i for i, name in enumerate(families) if name in scanned)
+        self._patched = _ids_of(families, frozenset() if base is None else base.patched)
+        self._scanned = _ids_of(families, frozenset() if base is None else base.scanned)
         self._run = EntryRun(self.prefix)
         self._is_cut = False
 
@@ -201,11 +199,13 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         if base is None or manifest is None:
             return None, []
         streams = base.kept_files(manifest)
-        erased = {
-            self.header.states[i].name: ErasedKeys(keys, self.prefix, are_timers=i in self._scanned)
-            for i, keys in self._erased.items()
-        }
-        places = [(number, file) for number, family in manifest.families.items() for file in family.files]
+        erased = {}
+        for state_id, keys in self._erased.items():
+            name = self.header.states[state_id].name
+            erased[name] = ErasedKeys(keys, self.prefix, are_timers=state_id in self._scanned)
+        places: list[tuple[int, TableFile]] = []
+        for number, family in manifest.families.items():
+            places += [(number, file) for file in family.files]
 
         def keep(place: tuple[int, TableFile]) -> _Kept:
             family, file = place
@@ -260,6 +260,10 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         with self._open_sink("store") as sink:
             sink.write(data)
         return h.RelativeFileStateHandle(sink.name, sink.size)
+
+
+def _ids_of(families: Sequence[str], names: Collection[str]) -> frozenset[int]:
+    return frozenset(i for i, name in enumerate(families) if name in names)
 
 
 def _keys(markers: npt.NDArray[np.uint8]) -> Iterator[bytes]:
@@ -380,7 +384,8 @@ class NewStore:
                 self._finish(family)
                 if family.runs > 1:
                     self._merge(family)
-            return [*(self._path(file.number) for family in self._families for file in family.files), *self._other_files(base)]
+            files = chain.from_iterable(family.files for family in self._families)
+            return [*(self._path(file.number) for file in files), *self._other_files(base)]
 
     def _path(self, number: int) -> Path:
         return self._directory / f"{number:06}.sst"

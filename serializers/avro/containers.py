@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from state_processor.serializers.avro.scalars import AvroNull, AvroString, AvroType
-from state_processor.serializers.codec import Codec
+from state_processor.serializers.codec import Codec, total_min_size
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
@@ -299,7 +299,7 @@ class AvroRecord(AvroType):
         self.name = name
         self.fields = dict(fields)
         self.unordered = unordered
-        self.min_size = sum(f.min_size for f in self.fields.values())
+        self.min_size = total_min_size(self.fields.values())
 
     @property
     def child_names(self) -> Sequence[str]:
@@ -331,7 +331,7 @@ class AvroRecord(AvroType):
             field.write(value[name], target)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.struct([(name, f.arrow_type(options)) for name, f in self.fields.items()])
+        return self._struct_of_children(options)
 
     def to_column(self, value: Mapping[str, Any], options: DecodeOptions) -> Any:
         return {name: f.to_column(value[name], options) for name, f in self.fields.items()}

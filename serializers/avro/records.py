@@ -362,10 +362,11 @@ def _default_value(schema: AvroSchema, node: Any, default: Any) -> Any:
         case "map":
             return [(k, _default_value(schema, definition["values"], v)) for k, v in default.items()]
         case "record" | "error":
-            return {
-                f["name"]: _default_value(schema, f["type"], default.get(f["name"], f.get("default")))
-                for f in definition["fields"]
-            }
+            record = {}
+            for field in definition["fields"]:
+                default_of_field = default.get(field["name"], field.get("default"))
+                record[field["name"]] = _default_value(schema, field["type"], default_of_field)
+            return record
     return default
 
 

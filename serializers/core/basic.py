@@ -451,11 +451,13 @@ def without_lone_surrogates(text: str) -> str:
     return text
 
 
+def _number_type(name: str) -> ScalarType:
+    java_name = name.lower()
+    return ScalarType(NumberSerializer(name), java_name, PythonCoder.SAME, (_NUMBERS[name].arrow_type,), BOXES[java_name])
+
+
 SCALARS: Final = (
-    *(
-        ScalarType(NumberSerializer(name), name.lower(), PythonCoder.SAME, (number.arrow_type,), BOXES[name.lower()])
-        for name, number in _NUMBERS.items()
-    ),
+    *map(_number_type, _NUMBERS),
     ScalarType(CharSerializer(), "char", PythonCoder.TEXT, boxed_class=BOXES["char"]),
     ScalarType(StringSerializer(), "java.lang.String", PythonCoder.TEXT, (pa.string(), pa.large_string())),
     ScalarType(BigIntegerSerializer(), "java.math.BigInteger", PythonCoder.LONG),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
@@ -118,9 +118,7 @@ class PojoCodec(Codec, Generic[Part_co]):
         """Return the fields, the registered subclasses and the other subclasses with other children."""
         remaining = iter(children)
         fields = [replace(f, serializer=next(remaining)) for f in self.fields]
-        by_tag = {name: s and next(remaining) for name, s in self.by_tag.items()}
-        by_name = {name: s and next(remaining) for name, s in self.by_name.items()}
-        return fields, by_tag, by_name
+        return fields, _next_of(self.by_tag, remaining), _next_of(self.by_name, remaining)
 
     # Subclasses
 
@@ -432,9 +430,9 @@ class PojoSerializer(PojoCodec[TypeSerializer], TypeSerializer):
             If a subclass is the class itself, or has one of its fields.
         """
         fields_of_class = [PojoField(name, fields[name], class_name) for name in sorted(fields)]
-        registered: dict[str, TypeSerializer | None] = {
-            name: _subclass_of(class_name, fields_of_class, name, added) for name, added in (subclasses or {}).items()
-        }
+        registered: dict[str, TypeSerializer | None] = {}
+        for name, added in (subclasses or {}).items():
+            registered[name] = _subclass_of(class_name, fields_of_class, name, added)
         return cls(class_name, fields_of_class, registered)
 
     def with_children(self, children: Sequence[Any]) -> PojoSerializer:
@@ -464,6 +462,11 @@ def _subclass_of(
         )
     fields = [*inherited, *(PojoField(name, serializer, class_name) for name, serializer in added.items())]
     return PojoSerializer(class_name, sorted(fields, key=lambda f: f.name))
+
+
+def _next_of(subclasses: Mapping[str, Any], remaining: Iterator[Any]) -> dict[str, Any]:
+    """Return subclasses with the next serializers for theirs; subclasses without a serializer stay."""
+    return {name: serializer and next(remaining) for name, serializer in subclasses.items()}
 
 
 def _snapshots_of(serializers: Mapping[str, TypeSerializer | None]) -> list[SubclassSnapshot]:
@@ -522,9 +525,7 @@ class PojoSerializerSnapshot(TypeSerializerSnapshot):
 
     def restore_serializer(self) -> TypeSerializer:
         fields = [PojoField(f.name, self._restore_field(f), f.declaring_class) for f in self.fields]
-        registered = {s.class_name: _restore_subclass(s) for s in self.registered}
-        unregistered = {s.class_name: _restore_subclass(s) for s in self.unregistered}
-        return PojoSerializer(self.pojo_class, fields, registered, unregistered)
+        return PojoSerializer(self.pojo_class, fields, _restored(self.registered), _restored(self.unregistered))
 
     def _restore_field(self, field: PojoFieldSnapshot) -> TypeSerializer:
         if field.snapshot is None:
@@ -582,6 +583,10 @@ def _with_added(
     snapshot = copy(subclass.snapshot)
     snapshot.fields = tuple(map(new, subclass.snapshot.fields))
     return replace(subclass, snapshot=snapshot)
+
+
+def _restored(subclasses: Iterable[SubclassSnapshot]) -> dict[str, TypeSerializer | None]:
+    return {subclass.class_name: _restore_subclass(subclass) for subclass in subclasses}
 
 
 def _restore_subclass(subclass: SubclassSnapshot) -> TypeSerializer | None:

@@ -222,10 +222,11 @@ def read_fields(source: DataInput) -> list[PojoFieldSnapshot]:
 
 def read_subclasses(source: DataInput) -> list[SubclassSnapshot]:
     """Read the registered or the unregistered subclasses of a snapshot."""
-    return [
-        SubclassSnapshot(name, key is not None, None if value is None else read_framed_snapshot(value))
-        for name, key, value in iterate_optional_map(source)
-    ]
+    subclasses = []
+    for name, key, value in iterate_optional_map(source):
+        snapshot = None if value is None else read_framed_snapshot(value)
+        subclasses.append(SubclassSnapshot(name, key is not None, snapshot))
+    return subclasses
 
 
 # Columns of POJOs with subclasses

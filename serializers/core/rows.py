@@ -16,7 +16,7 @@ from state_processor.serializers.base import (
     TypeSerializerSnapshot,
     register_simple,
 )
-from state_processor.serializers.codec import VARIABLE
+from state_processor.serializers.codec import VARIABLE, total_min_size
 from state_processor.serializers.core.arrays import (
     BytesSerializer,
     GenericArraySerializer,
@@ -70,7 +70,7 @@ class FieldsSerializer(TypeSerializer):
         return self.fields
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.struct([(n, f.arrow_type(options)) for n, f in zip(self.field_names, self.fields, strict=True)])
+        return self._struct_of_children(options)
 
     def _parts_of(self, value: Any, value_name: str) -> tuple[Any, ...]:
         """Convert the fields of a value of a column; ``value_name`` names the value in errors."""
@@ -110,7 +110,7 @@ class TupleSerializer(FieldsSerializer):
         self.names = None if names is None else tuple(names)
         lengths = [f.length for f in self.fields]
         self.length = sum(lengths) if all(n > 0 for n in lengths) else VARIABLE
-        self.min_size = sum(f.min_size for f in self.fields)
+        self.min_size = total_min_size(self.fields)
 
     def __str__(self) -> str:
         return f"TUPLE<{fields_text(self.fields)}>"

@@ -7,9 +7,9 @@ from typing import Final
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core import arrays, basic, temporal
 from state_processor.serializers.core.basic import ScalarType
+from state_processor.support.mappings import index_by_name
 
-_MODULES: Final = (basic, temporal, arrays)
-SCALARS: Final[dict[str, ScalarType]] = {scalar.name: scalar for module in _MODULES for scalar in module.SCALARS}
+SCALARS: Final[dict[str, ScalarType]] = index_by_name((*basic.SCALARS, *temporal.SCALARS, *arrays.SCALARS))
 
 
 def scalar_type_of(serializer: TypeSerializer) -> ScalarType | None:

@@ -143,16 +143,12 @@ class FixedBytesSerializer(SimpleSerializer):
 
 # Maps of any writables
 
-_MAP_IDS: Final = {
-    number - 127: HADOOP + name
-    for number, name in enumerate(
-        (
-            *("ArrayWritable", "BooleanWritable", "BytesWritable", "FloatWritable", "IntWritable", "LongWritable", "MapWritable"),
-            *("MD5Hash", "NullWritable", "ObjectWritable", "SortedMapWritable", "Text", "TwoDArrayWritable", "VIntWritable"),
-            "VLongWritable",
-        )
-    )
-}
+_IN_MAPS: Final = (
+    *("ArrayWritable", "BooleanWritable", "BytesWritable", "FloatWritable", "IntWritable", "LongWritable", "MapWritable"),
+    *("MD5Hash", "NullWritable", "ObjectWritable", "SortedMapWritable", "Text", "TwoDArrayWritable", "VIntWritable"),
+    "VLongWritable",
+)
+_MAP_IDS: Final = {number: HADOOP + name for number, name in enumerate(_IN_MAPS, -127)}
 """The numbers that classes have in a ``MapWritable``; other classes get 1, 2, and so on."""
 
 
@@ -231,9 +227,8 @@ def _of_json(name: str, content: Any) -> Any:
 
 # The table
 
-_BASIC: Final = {
-    name: SCALARS[name.upper()].serializer for name in ("Boolean", "Byte", "Short", "Int", "Long", "Float", "Double")
-}
+_PRIMITIVES: Final = ("Boolean", "Byte", "Short", "Int", "Long", "Float", "Double")
+_BASIC: Final = {name: SCALARS[name.upper()].serializer for name in _PRIMITIVES}
 _MAP: Final = MapWritableSerializer()
 KNOWN: Final[Mapping[str, Codec]] = {
     **{f"{HADOOP}{name}Writable": serializer for name, serializer in _BASIC.items()},

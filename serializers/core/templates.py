@@ -14,7 +14,7 @@ from state_processor.serializers.base import (
     TypeSerializer,
     TypeSerializerSnapshot,
 )
-from state_processor.serializers.codec import VARIABLE, Codec, default_names
+from state_processor.serializers.codec import Codec, default_names, total_length, total_min_size
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.temporal import instant_type, present_instant
 from state_processor.serializers.core.time_values import Instant, exact_millis, to_instant
@@ -118,8 +118,8 @@ class FieldsCodec(Codec):
     def __init__(self, value_class: Callable[..., Any], fields: Mapping[str, Codec]) -> None:
         self.value_class = value_class
         self.fields = dict(fields)
-        self.length = total_length(*self.fields.values())
-        self.min_size = sum(f.min_size for f in self.fields.values())
+        self.length = total_length(self.fields.values())
+        self.min_size = total_min_size(self.fields.values())
 
     def __str__(self) -> str:
         return f"STRUCT<{','.join(f'{name}:{f}' for name, f in self.fields.items())}>"
@@ -147,7 +147,7 @@ class FieldsCodec(Codec):
             field.write(part, target)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.struct([(name, f.arrow_type(options)) for name, f in self.fields.items()])
+        return self._struct_of_children(options)
 
     def to_column(self, value: Sequence[Any], options: DecodeOptions) -> Any:
         return {name: f.to_column(part, options) for (name, f), part in zip(self.fields.items(), value, strict=True)}
@@ -346,12 +346,6 @@ class ChoiceSerializer(NestedSerializer):
         with builder.field(self.names[1]):
             self.nested[1].emit_encode(builder, second)
         builder.place(end)
-
-
-def total_length(*parts: Codec) -> int:
-    """Return the sum of the lengths, if all are fixed (zero counts as fixed)."""
-    lengths = [p.length for p in parts]
-    return VARIABLE if VARIABLE in lengths else sum(lengths)
 
 
 def emit_choice(builder: DecodeBuilder, column: Column, branches: Sequence[Callable[[], None] | None]) -> None:

@@ -88,14 +88,15 @@ def _resolve_pojo(written: PojoSerializer, target: PojoSerializer) -> Codec:
     evolved = _evolved(written, target)
     subclasses = {**target.by_name, **target.by_tag}
 
-    def subclass(name: str, old: TypeSerializer | None) -> Codec | None:
-        if not isinstance(old, PojoSerializer):
-            return old
-        new = subclasses.get(name)
-        return _evolved(old, new if isinstance(new, PojoSerializer) else _inheriting(old, written, target))
+    def resolved(olds: Mapping[str, TypeSerializer | None]) -> dict[str, Codec | None]:
+        codecs: dict[str, Codec | None] = dict(olds)
+        for name, old in olds.items():
+            if isinstance(old, PojoSerializer):
+                new = subclasses.get(name)
+                codecs[name] = _evolved(old, new if isinstance(new, PojoSerializer) else _inheriting(old, written, target))
+        return codecs
 
-    registered = {name: subclass(name, s) for name, s in written.by_tag.items()}
-    unregistered = {name: subclass(name, s) for name, s in written.by_name.items()}
+    registered, unregistered = resolved(written.by_tag), resolved(written.by_name)
     # A subclass that was not written yet occurs in no bytes, but has its columns.
     unregistered |= without_keys(subclasses, registered | unregistered)
     return EvolvedPojoCodec(target.class_name, evolved.wire, evolved.fields, registered, unregistered)

@@ -110,12 +110,8 @@ def unknown_class(name: str, context: str) -> UnsupportedFormatError:
 
 # Class numbers
 
-_KRYO_IDS: Final = {
-    number: BOXES.get(name, name)
-    for number, name in enumerate(
-        ("int", "java.lang.String", "float", "boolean", "byte", "char", "short", "long", "double", "java.lang.Void")
-    )
-}
+_OWN_CLASSES: Final = ("int", "java.lang.String", "float", "boolean", "byte", "char", "short", "long", "double", "java.lang.Void")
+_KRYO_IDS: Final = {number: BOXES.get(name, name) for number, name in enumerate(_OWN_CLASSES)}
 _CHILL: Final = (
     "java.util.Arrays$ArrayList",
     "java.util.BitSet",

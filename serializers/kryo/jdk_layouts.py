@@ -153,7 +153,10 @@ def _write_big_decimal(writer: ObjectOutput, value: Decimal | None) -> None:
 
 def _read_bits(reader: ObjectInput) -> Bits:
     words = [reader.fixed("Q") for _ in range(reader.count("words of a bit set", reader.varint(), 8))]
-    return Bits([64 * i + bit for i, word in enumerate(words) for bit in range(64) if word >> bit & 1], len(words))
+    bits = []
+    for i, word in enumerate(words):
+        bits += [64 * i + bit for bit in range(64) if word >> bit & 1]
+    return Bits(bits, len(words))
 
 
 def _write_bits(writer: ObjectOutput, value: Bits) -> None:
@@ -277,15 +280,16 @@ def _write_offset(writer: ObjectOutput, offset: java_time.Offset) -> None:
         writer.fixed("i", offset.seconds)
 
 
+def _text_field(name: bytes) -> bytes:
+    return b"L" + struct.pack(">H", len(name)) + name + b"q\0\x7e\0\x01"
+
+
 _LOCALE_CLASS: Final = (
     bytes.fromhex("aced000573720010")
     + b"java.util.Locale"
     + bytes.fromhex("7ef811609c30f9ec03000649")
     + b"\0\x08hashcodeL\0\x07countryt\0\x12Ljava/lang/String;"
-    + b"".join(
-        b"L" + struct.pack(">H", len(name)) + name + b"q\0\x7e\0\x01"
-        for name in (b"extensions", b"language", b"script", b"variant")
-    )
+    + b"".join(map(_text_field, (b"extensions", b"language", b"script", b"variant")))
     + bytes.fromhex("7870ffffffff")
 )
 """A ``Locale`` in Java serialization up to its text: the description of its class, and a hash code that is not yet computed."""

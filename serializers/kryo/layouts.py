@@ -317,15 +317,12 @@ def java_value(content: Any) -> Any:
 JAVA_SERIALIZED: Final = java_stream(java_value)
 
 PRIMITIVE_LAYOUTS: Final[dict[str, Layout]] = {
-    BOXES[name]: layout
-    for name, layout in {
-        "boolean": BOOLEAN,
-        "byte": BYTE,
-        "char": CHARACTER,
-        "short": fixed("h"),
-        "int": INT,
-        "long": LONG,
-        "float": fixed("f"),
-        "double": fixed("d"),
-    }.items()
+    BOXES["boolean"]: BOOLEAN,
+    BOXES["byte"]: BYTE,
+    BOXES["char"]: CHARACTER,
+    BOXES["short"]: fixed("h"),
+    BOXES["int"]: INT,
+    BOXES["long"]: LONG,
+    BOXES["float"]: fixed("f"),
+    BOXES["double"]: fixed("d"),
 }

@@ -22,7 +22,7 @@ from state_processor.serializers.base import (
     register_simple,
     write_versioned_snapshot,
 )
-from state_processor.serializers.codec import Codec
+from state_processor.serializers.codec import Codec, total_length
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.collections import MapStateValue
 from state_processor.serializers.core.pojo import PojoCodec
@@ -32,7 +32,6 @@ from state_processor.serializers.core.templates import (
     EpochMillisSerializer,
     NestedSerializer,
     register_nested,
-    total_length,
 )
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
@@ -158,7 +157,7 @@ class TtlSerializer(NestedSerializer):
     def __init__(self, timestamp: TypeSerializer, value: TypeSerializer) -> None:
         super().__init__(timestamp, value)
         self.value = value
-        self.length = total_length(timestamp, value)
+        self.length = total_length((timestamp, value))
         self.min_size = _MILLIS.min_size + value.min_size
 
     @classmethod

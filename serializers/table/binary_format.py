@@ -163,10 +163,10 @@ class RowSlot(ContainerSlot):
         self.min_size = self._first + 8 * len(self.fields)
 
     def content(self, data: bytes) -> tuple[Any, ...]:
-        return tuple(
-            None if self._is_null(data, i) else _in_field(n, f.get, data, self._first + 8 * i)
-            for i, (n, f) in enumerate(zip(self.type.names, self.fields, strict=True))
-        )
+        values = []
+        for i, (name, field) in enumerate(zip(self.type.names, self.fields, strict=True)):
+            values.append(None if self._is_null(data, i) else _in_field(name, field.get, data, self._first + 8 * i))
+        return tuple(values)
 
     @staticmethod
     def _is_null(data: bytes, field: int) -> bool:
@@ -280,10 +280,11 @@ class ArraySlot(ContainerSlot):
         first = 4 + (count + 31) // 32 * 4
         if count < 0 or first + count * self.element.width > len(data):
             raise CorruptSnapshotError(f"{count} elements in {len(data)} bytes: {decoding_problem(OUT_OF_BOUNDS)}")
-        return [
-            None if data[4 + (i >> 3)] & 1 << (i & 7) else self.element.get(data, first + i * self.element.width)
-            for i in range(count)
-        ]
+        elements = []
+        for i in range(count):
+            is_null = data[4 + (i >> 3)] & 1 << (i & 7)
+            elements.append(None if is_null else self.element.get(data, first + i * self.element.width))
+        return elements
 
     def build(self, value: Sequence[Any]) -> bytes:
         first = 4 + (len(value) + 31) // 32 * 4

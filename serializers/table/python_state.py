@@ -455,8 +455,10 @@ class CountedPiecesSerializer(ListSerializer):
         check_element(element)
 
     def read(self, source: DataInput) -> list[Any]:
-        count = source.read_count("list elements", self.element.min_size)
-        return [value for _ in range(count) for value in _piece(self.element, source)]
+        values: list[Any] = []
+        for _ in range(source.read_count("list elements", self.element.min_size)):
+            values += _piece(self.element, source)
+        return values
 
     def emit_decode(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.counted(column, min_size=self.element.min_size):

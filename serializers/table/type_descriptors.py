@@ -357,7 +357,16 @@ _UNITS: Final = (*_YEARS, "DAY", "HOUR", "MINUTE", "SECOND")
 
 _LONGEST: Final[Mapping[str, Callable[[], LogicalType]]] = {"STRING": TextType, "BYTES": BytesType}
 """Names of types with the greatest length."""
-_NAMED: Final = {name: sql_type for sql_type in SQL_TYPES for name in sql_type.names}
+
+
+def _types_by_name() -> dict[str, SqlType]:
+    types: dict[str, SqlType] = {}
+    for sql_type in SQL_TYPES:
+        types |= dict.fromkeys(sql_type.names, sql_type)
+    return types
+
+
+_NAMED: Final = _types_by_name()
 
 
 def parse_logical_type(text: str) -> LogicalType:

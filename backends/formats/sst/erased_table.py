@@ -216,11 +216,10 @@ def without(table: Table, beginnings: Beginnings) -> ErasedTable | None:
     Returns: ``None`` if the table lacks such an entry, and such a key in its index, its range deletions and its bounds.
     """
     near = beginnings.between(table.smallest, table.largest)
-    bounds = (bound for key, end in table.stored_deletions for bound in (key[: -k.TAG_BYTES], end))
-    if not near and all(beginnings.covering(bound) is None for bound in bounds):
+    if not near and not beginnings.cover_some(_bounds_of_deletions(table)):
         return None
     erased = ErasedTable(table, beginnings, table.blocks())
-    for block in sorted({block for beginning in near for block in _candidates(erased.index, beginning)}):
+    for block in _candidates(erased.index, near):
         entries = _entries(table, erased.index, block)
         staying: list[Entry] = []
         removed: list[Entry] = []
@@ -234,16 +233,25 @@ def without(table: Table, beginnings: Beginnings) -> ErasedTable | None:
             erased.removed += removed
     deletions = (_deletion_left(table, beginnings, key, end) for key, end in table.stored_deletions)
     erased.deletions = without_none(deletions)
-    is_bound = any(beginnings.covering(bound) is not None for bound in (table.smallest, table.largest))
+    is_bound = beginnings.cover_some((table.smallest, table.largest))
     return erased if erased.changed or erased.deletions != table.stored_deletions or is_bound else None
 
 
-def _candidates(index: BlockList, beginning: bytes) -> Iterator[int]:
-    """Yield the blocks that may have keys with a beginning, and those whose separators begin with it."""
-    for block in range(index.first_from(Bound(beginning)), len(index)):
-        yield block
-        if not index.separator(block).startswith(beginning):
-            return
+def _bounds_of_deletions(table: Table) -> Iterator[bytes]:
+    for key, end in table.stored_deletions:
+        yield key[: -k.TAG_BYTES]
+        yield end
+
+
+def _candidates(index: BlockList, beginnings: Iterable[bytes]) -> list[int]:
+    """Return the blocks that may have keys with some beginnings, and those whose separators begin with them."""
+    blocks = set()
+    for beginning in beginnings:
+        for block in range(index.first_from(Bound(beginning)), len(index)):
+            blocks.add(block)
+            if not index.separator(block).startswith(beginning):
+                break
+    return sorted(blocks)
 
 
 def _entries(table: Table, index: BlockList, block: int) -> list[Entry]:

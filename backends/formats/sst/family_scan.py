@@ -113,7 +113,7 @@ class FamilyScan:
             nearer = min([end.key, *_plain_reaches(pieces, plain)])
             if nearer < end.key:
                 end = Bound(nearer)
-                pieces = _cut(pieces, end)
+                pieces = [_cut(run, end) for run in pieces]
             (data, entries), end = self._round(pieces, begin, end)
             if self.keys is not None:
                 entries = self.keys.entries(data, entries, self.prefix)
@@ -126,7 +126,8 @@ class FamilyScan:
         """Return the results of a function of each run; requests of several runs are sent at the same time."""
         if self.threads is None or len(runs) == 1:
             return list(map(function, runs))
-        return [future.result() for future in [self.threads.submit(copy_context().run, function, run) for run in runs]]
+        futures = [self.threads.submit(copy_context().run, function, run) for run in runs]
+        return [future.result() for future in futures]
 
     def _round(self, pieces: list[list[Piece]], lower: Bound, upper: Bound) -> tuple[tuple[Bytes, Numbers], Bound]:
         """Return the entries of a round, and the key that ends it."""
@@ -137,7 +138,7 @@ class FamilyScan:
             except _NoRoom as full:
                 if full.upper is not None and lower.key < full.upper < upper.key:
                     upper = Bound(full.upper)
-                    pieces = _cut(pieces, upper)
+                    pieces = [_cut(run, upper) for run in pieces]
                 else:
                     room = full.next_room
 
@@ -203,7 +204,7 @@ class _Decoding:
         self.upper = upper
         self._prefix = prefix
         self._context = context
-        plain = sum(piece.raw.plain_size for run in pieces for piece in run if piece.raw is not None)
+        plain = sum(piece.plain_size for piece in chain.from_iterable(pieces))
         if plain > LARGEST_BLOCK:
             raise UndecodableValueError(
                 f"{context}: blocks of entries with one key, or of several files, have {plain} bytes when decompressed; up to "
@@ -325,9 +326,9 @@ class _Decoding:
         return self.data[begin:end].tobytes()
 
 
-def _cut(pieces: Iterable[Iterable[Piece]], upper: Bound) -> list[list[Piece]]:
-    """Return the pieces of runs up to a key."""
-    return [[piece.cut(upper) for piece in run] for run in pieces]
+def _cut(run: Iterable[Piece], upper: Bound) -> list[Piece]:
+    """Return the pieces of a run up to a key."""
+    return [piece.cut(upper) for piece in run]
 
 
 def _plain_reaches(pieces: Iterable[Sequence[Piece]], budget: int) -> Iterator[bytes]:

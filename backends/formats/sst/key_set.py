@@ -49,6 +49,10 @@ class Beginnings:
         place = bisect_right(self._beginnings, key) - 1
         return self._beginnings[place] if place >= 0 and key.startswith(self._beginnings[place]) else None
 
+    def cover_some(self, keys: Iterable[bytes]) -> bool:
+        """Return whether one of the keys begins with one of the beginnings."""
+        return any(self.covering(key) is not None for key in keys)
+
     def behind(self, key: bytes) -> bytes:
         """Return a key, or the least key behind it that does not begin with any of the beginnings."""
         while (beginning := self.covering(key)) is not None:

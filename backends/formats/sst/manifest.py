@@ -18,7 +18,7 @@ import numpy.typing as npt
 from state_processor.backends.formats.sst.crc32c import masked_checksum
 from state_processor.backends.formats.sst.plain_blocks import varint
 from state_processor.support.errors import CorruptSnapshotError, UnsupportedFormatError
-from state_processor.support.mappings import without_none
+from state_processor.support.mappings import only_keys, without_none
 
 DEFAULT_FAMILY: Final = "default"
 """The column family that each store has; its id is 0."""
@@ -124,7 +124,7 @@ class Manifest:
 
     def without_files(self) -> Manifest:
         """Return the manifest of a store with the same families, but without files."""
-        return replace(self, families={number: replace(family, files=()) for number, family in self.families.items()})
+        return self.with_files(dict.fromkeys(self.families, ()))
 
     def with_files(self, files: Mapping[int, Sequence[TableFile]]) -> Manifest:
         """Return the manifest with other files of its column families, by their ids."""
@@ -148,10 +148,9 @@ class Manifest:
 
         Both stores have the same column families with the same ids; numbers of files differ.
         """
-        families = {
-            number: family.above(below.families[number]) if number in below.families else family
-            for number, family in self.families.items()
-        }
+        families = dict(self.families)
+        for number, family in only_keys(self.families, below.families).items():
+            families[number] = family.above(below.families[number])
         return replace(self, families=families)
 
     @property

@@ -114,10 +114,9 @@ class TableScan:
         most = _SKIPPED if self.table.stream.is_remote else 0
         starts = np.flatnonzero(np.concatenate(([True], begins[1:] - ends[:-1] > most)))
         lasts = np.append(starts[1:], len(begins)) - 1
-        parts = [
-            np.frombuffer(self.table.stream.read(begin, end - begin), dtype=np.uint8)
-            for begin, end in zip(begins[starts].tolist(), ends[lasts].tolist(), strict=True)
-        ]
+        parts = []
+        for begin, end in zip(begins[starts].tolist(), ends[lasts].tolist(), strict=True):
+            parts.append(np.frombuffer(self.table.stream.read(begin, end - begin), dtype=np.uint8))
         places = np.cumsum([0, *map(len, parts[:-1])])
         numbers = np.searchsorted(starts, np.arange(len(begins)), side="right") - 1
         return (parts[0] if len(parts) == 1 else np.concatenate(parts)), begins - begins[starts][numbers] + places[numbers]
@@ -135,6 +134,11 @@ class Piece:
     behind: int
     bounded_from: int  # the first block that may have keys from the end of the round on
     raw: RawBlocks | None  # the bytes of the blocks; ``None`` without blocks
+
+    @property
+    def plain_size(self) -> int:
+        """Number of decompressed bytes."""
+        return 0 if self.raw is None else self.raw.plain_size
 
     @property
     def separators(self) -> tuple[Bytes, Numbers]:

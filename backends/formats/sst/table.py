@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
 import numpy as np
@@ -299,7 +299,8 @@ class Table:
             data, size = self._block(handle)
             yield data[:size]
             if name == RANGE_DELETIONS:
-                yield from (np.frombuffer(bound, dtype=np.uint8) for entry in self.stored_deletions for bound in entry)
+                for bound in chain.from_iterable(self.stored_deletions):
+                    yield np.frombuffer(bound, dtype=np.uint8)
 
     def verify(self) -> int:
         """Verify the checksums of all blocks: of entries, the index, filters and properties.
@@ -347,9 +348,8 @@ class Table:
         """Refuse unsupported features, and names of blocks that are exchanged."""
         properties = self.properties
         places = sorted(self._meta.values())
-        if _COUNT not in properties or any(
-            place[0] + place[1] + TRAILER > next_place[0] for place, next_place in pairwise(places)
-        ):
+        overlap = any(offset + size + TRAILER > next_offset for (offset, size), (next_offset, _) in pairwise(places))
+        if _COUNT not in properties or overlap:
             raise CorruptSnapshotError(
                 f"{self.context}: the names of its blocks are damaged: a block has the name of another one"
             )

@@ -195,8 +195,9 @@ class TableBuilder:
         keys, rows = self._whole_index()
         index = self._out.index(keys, rows, is_delta=True)
         self._out.close(index, self._deletions, self._properties(data_size, index[1], len(rows)), _VERSION)
-        firsts = [self._smallest, *(begin for begin, _ in self._deletions)]
-        lasts = [self._largest, *(end + END_OF_DELETION for _, end in self._deletions)]
+        begins, ends = self._bounds_of_deletions()
+        firsts = [self._smallest, *begins]
+        lasts = [self._largest, *(end + END_OF_DELETION for end in ends)]
         smallest, largest = min(filter(None, firsts), key=_order), max(filter(None, lasts), key=_order)
         sequences = min(self._sequences), max(self._sequences)
         return TableFile(level, self._number, self._out.size, smallest, largest, sequences).in_epoch(epoch)
@@ -245,6 +246,9 @@ class TableBuilder:
         no_keys, no_rows = np.empty(0, dtype=np.uint8), np.empty((0, k.INDEX_FIELDS), dtype=np.int64)
         return np.concatenate([no_keys, *(keys for keys, _ in self._indexed)]), np.concatenate([no_rows, *all_rows])
 
+    def _bounds_of_deletions(self) -> tuple[list[bytes], list[bytes]]:
+        return [begin for begin, _ in self._deletions], [end for _, end in self._deletions]
+
     def _identity(self) -> tuple[str, str]:
         """Return the names of the database and of the session that write the table: 20 digits of base 36.
 
@@ -259,8 +263,8 @@ class TableBuilder:
     def _properties(self, data_size: int, index_size: int, blocks: int) -> dict[bytes, bytes]:
         number = len(self._deletions)
         key_bytes, value_bytes = (int(self._sizes[column]) for column in (w.KEY_BYTES, w.VALUE_BYTES))
-        keys_of_deletions = sum(len(begin) for begin, _ in self._deletions)
-        values_of_deletions = sum(len(end) for _, end in self._deletions)
+        begins, ends = self._bounds_of_deletions()
+        keys_of_deletions, values_of_deletions = sum(map(len, begins)), sum(map(len, ends))
         now = _creation_time()
         database, session = self._identity()
         numbers = {

@@ -28,6 +28,7 @@ from state_processor.serializers.kernel.encode.conversion_table import (
 )
 from state_processor.serializers.kernel.encode.distinct_keys import check_distinct_values
 from state_processor.serializers.kernel.encode.program import EncodeProgram, PreparedColumn
+from state_processor.serializers.traversal import field_names
 from state_processor.support.arrow_types import holds
 from state_processor.support.doors import Door, current_door
 from state_processor.support.errors import UNWRITABLE, InvalidRowError, StateProcessorError, culprit_of, describe, why_unwritable
@@ -68,7 +69,7 @@ def match_fields(
         may_have = f"; ({', '.join(optional)}) are optional" if groups else ""
         raise _mismatch(names, required, context, f"fields go by name: each has to be there, and no other{may_have}")
     for name in filter(groups.__contains__, names):
-        lacking = {group: [n for n, holders in groups.items() if group in holders and n not in at] for group in groups[name]}
+        lacking = {group: _missing_fields(group, groups, at) for group in groups[name]}
         if all(lacking.values()):
             other_groups = " and ".join(f"{group} has {', '.join(missing)} as well" for group, missing in lacking.items())
             raise InvalidRowError(f"{context} has the field {name}; {other_groups}: add the rest, or drop {name}")
@@ -91,8 +92,12 @@ def fields_in_order(value: Any, expected: Sequence[str], context: str) -> Sequen
     return [values[positions[name]] if name in positions else None for name in expected]
 
 
+def _missing_fields(group: str, groups: Mapping[str, Collection[str]], names: Collection[str]) -> list[str]:
+    return [name for name, groups_of_field in groups.items() if group in groups_of_field and name not in names]
+
+
 def _is_numbered(names: Sequence[str], forms: Sequence[tuple[str, int]]) -> bool:
-    return any(list(names) == [f"{prefix}{first + i}" for i in range(len(names))] for prefix, first in forms)
+    return any(tuple(names) == field_names(len(names), prefix, first) for prefix, first in forms)
 
 
 def _mismatch(names: Sequence[str], type_names: Sequence[str], context: str, rule: str) -> InvalidRowError:
@@ -273,10 +278,11 @@ def _brought(
     if pa.types.is_struct(target):
         inside = reachable & _present(array)
         positions = _positions(array.type, target, path)
-        fields = [(child, positions[child.name]) for child in column.children]
-        children = [
-            _lower(program, child, array.field(at), f"{path}.{array.type.field(at).name}", inside, places) for child, at in fields
-        ]
+        children = []
+        for child in column.children:
+            at = positions[child.name]
+            name = array.type.field(at).name
+            children.append(_lower(program, child, array.field(at), f"{path}.{name}", inside, places))
         if is_timed(target) and array.null_count:  # null is a value here, with a time: the children hold both
             children = [pc.if_else(pa.array(_present(array)), child, pa.scalar(None, child.type)) for child in children]
         return _struct(target, array, children)
@@ -313,10 +319,9 @@ def _lower_elements(
         return places(parent) if is_map else (*places(parent), slot - int(starts[parent]))
 
     parts = [(".key", array.keys), (".value", array.items)] if is_map else [(_INDEX, array.values)]
-    children = [
-        _lower(program, child, values.slice(first, last - first), path + name, inside, place_of)
-        for child, (name, values) in zip(column.children, parts, strict=True)
-    ]
+    children = []
+    for child, (name, values) in zip(column.children, parts, strict=True):
+        children.append(_lower(program, child, values.slice(first, last - first), path + name, inside, place_of))
     distinct = program.distinct.get(column.index) if program is not None else None
     if distinct is not None:
         element_path = path.replace(_INDEX, ".element")
