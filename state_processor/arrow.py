@@ -106,7 +106,7 @@ def read_state(
     Parameters
     ----------
     path
-        Directory of the savepoint or checkpoint, or its ``_metadata``.
+        Directory of the snapshot, or its ``_metadata``: a path or URL.
     uid
         The operator: its uid, or an :class:`~state_processor.OperatorIdentifier`.
     state
@@ -166,10 +166,12 @@ def lookup(
 
     Parameters
     ----------
-    path, uid
+    path
+        Directory of the snapshot, or its ``_metadata``: a path or URL.
+    uid
         As for :func:`read_state`.
     key
-        The key, as a Python value.
+        The key, as a Python value; on the command line, as JSON or plain text.
     state
         One state; ``None`` for all keyed states of the operator and its timers.
     **options
@@ -205,7 +207,7 @@ def size_report(
     Parameters
     ----------
     path
-        As for :func:`read_state`.
+        Directory of the snapshot, or its ``_metadata``: a path or URL.
     uid
         One operator; ``None`` for all.
     by
@@ -264,7 +266,9 @@ def read_source_splits(
 
     Parameters
     ----------
-    path, uid
+    path
+        Directory of the snapshot, or its ``_metadata``: a path or URL.
+    uid
         As for :func:`read_state`.
     connector
         A source of :func:`state_processor.connectors.names`, such as ``kafka`` or ``file``; a source of an older version,
@@ -304,7 +308,9 @@ def read_sink_state(
 
     Parameters
     ----------
-    path, uid
+    path
+        Directory of the snapshot, or its ``_metadata``: a path or URL.
+    uid
         As for :func:`read_state`.
     connector
         ``kafka`` (``KafkaSink``), ``file`` (``FileSink``, ``StreamingFileSink``), another sink of
@@ -335,19 +341,43 @@ def read_sink_state(
 
 @takes_options
 def operators(path: Path, **options: Unpack[OpeningOptions]) -> pa.Table:
-    """Return the operators of a snapshot, with sizes: the columns of Flink's ``savepoint_metadata``, with underscores."""
+    """Return the operators of a snapshot, with sizes: the columns of Flink's ``savepoint_metadata``, with underscores.
+
+    Parameters
+    ----------
+    path
+        Directory of the snapshot, or its ``_metadata``: a path or URL.
+    **options
+        See :class:`~state_processor.options.groups.OpeningOptions`.
+    """
     return SavepointReader.read(path, **options).operators()
 
 
 @takes_options
 def states(path: Path, **options: Unpack[OpeningOptions]) -> pa.Table:
-    """Return the states of all operators: names, kinds, types, and the schemas of reads."""
+    """Return the states of all operators: names, kinds, types, and the schemas of reads.
+
+    Parameters
+    ----------
+    path
+        Directory of the snapshot, or its ``_metadata``: a path or URL.
+    **options
+        See :class:`~state_processor.options.groups.OpeningOptions`.
+    """
     return SavepointReader.read(path, **options).states()
 
 
 @takes_options
 def handles(path: Path, **options: Unpack[OpeningOptions]) -> pa.Table:
-    """Return the files, parts of files and inline bytes that a snapshot consists of."""
+    """Return the files, parts of files and inline bytes that a snapshot consists of.
+
+    Parameters
+    ----------
+    path
+        Directory of the snapshot, or its ``_metadata``: a path or URL.
+    **options
+        See :class:`~state_processor.options.groups.OpeningOptions`.
+    """
     return SavepointReader.read(path, **options).handles()
 
 

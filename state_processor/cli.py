@@ -197,11 +197,11 @@ def command_parser(command_name: str | None = None) -> Parser:
 
 
 def _commands(command_name: str | None) -> Iterator[Command]:
-    """Yield the commands of the module of a built-in command, or of packages for theirs, none for completion; otherwise all."""
+    """Yield a built-in command, or the commands of packages for one of theirs, none for completion; otherwise all."""
     if command_name == _COMPLETION:
         return
     if command_name in _MODULES:
-        yield from _commands_of([_MODULES[command_name]])
+        yield from (command for command in _commands_of([_MODULES[command_name]]) if command.name == command_name)
         return
     from state_processor.commands.command import installed_commands
 
@@ -267,7 +267,8 @@ UIDS: Final = "uids"
 STATES: Final = "states"
 _KINDS: Final = {"--uid": UIDS, "--uid-hash": UIDS, "--state": STATES}
 """Flags whose operands are names of the snapshot, in all commands."""
-_PATHS: Final = frozenset({"PATH", "DIR", "OLD", "NEW", "SNAPSHOT"})
+_TEXTS: Final = frozenset({"KEY", "QUERY"})
+"""Positional arguments that are texts. Without a type and choices, the others are paths."""
 _BASH: Final = """
 _state_processor_{kind}() {{
   local name
@@ -300,7 +301,7 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
         kind = next((_KINDS[flag] for flag in action.option_strings if flag in _KINDS), None)
         if kind is not None:
             action.complete = _completion(kind, parser.prog)
-        elif not action.option_strings and action.metavar in _PATHS:
+        elif not (action.option_strings or action.choices or action.type or action.metavar in _TEXTS):
             action.complete = shtab.FILE
     text: str = shtab.complete(parser, shell)
     return text

@@ -7,7 +7,6 @@ from state_processor.backends.read.read_options import (
 from state_processor.commands.command import (
     ANY_OPERATOR as ANY_OPERATOR,
     Argument as Argument,
-    DIRECTORY as DIRECTORY,
     JSON_LINES as JSON_LINES,
     OPERATOR as OPERATOR,
     PRINTING as PRINTING,
@@ -22,7 +21,6 @@ from state_processor.commands.command import (
     call as call,
     check_new as check_new,
     command as command,
-    defaults_of as defaults_of,
     flag as flag,
     flag_values as flag_values,
     flags as flags,
@@ -32,6 +30,7 @@ from state_processor.commands.command import (
     not_negative as not_negative,
     one_of as one_of,
     pairs as pairs,
+    parameters_of as parameters_of,
     positive as positive,
     print_batches as print_batches,
     print_json as print_json,

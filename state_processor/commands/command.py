@@ -1,21 +1,23 @@
 """Commands: functions with their arguments, flags of options among them, and what they print: tables, JSON, and new files.
 
 :func:`command` makes a command of a function, which gets the parsed arguments and prints. If a public function of
-Python does the same, :func:`call` passes it the arguments by the names of its parameters, and :func:`defaults_of` gives them its
-defaults. A module of commands is imported if its command is called, or the help of all commands. Entry points name commands of
-installed packages.
+Python does the same, positional arguments and defaults follow from its parameters (:func:`parameters_of`), and :func:`call`
+passes it the arguments by the names of these parameters. A module of commands is imported if its command is called, or the help
+of all commands. Entry points name commands of installed packages.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from inspect import Parameter, signature, unwrap
+from inspect import Parameter, cleandoc, signature, unwrap
 from itertools import chain, islice
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any, Final, TypeVar
 from uuid import uuid4
@@ -54,7 +56,7 @@ class Command:
     description: str  # its effect, as a sentence
     arguments: tuple[Argument, ...]  # its arguments, in the order of its help
     run: Run  # the function
-    python: tuple[str, ...]  # functions and methods that do the same in Python; empty if none does
+    python: tuple[str, ...]  # functions and methods that do the same in Python; the command has the parameters of the first
     fails: str = ""  # when its answer is no, and its exit code 1; empty if it does not have an answer for scripts
     unchecked: str = ""  # when its exit code is 3; empty if its answers are yes and no
 
@@ -67,9 +69,16 @@ class Command:
         ]
         epilog = " ".join(sentence for sentence in sentences if sentence)
         parser = commands.add_parser(self.name, help=self.help, description=self.description, epilog=epilog or None)
-        for add in self.arguments:
-            add(parser)
+        _add_all(parser, self.arguments)
+        if self.function is not None:
+            parameters_of(self.function)(parser)
         parser.set_defaults(run=self.run)
+
+    @property
+    def function(self) -> Callable[..., Any] | None:
+        """The function whose parameters the command has; ``None`` for a method, which has an open reader or writer."""
+        name = next(iter(self.python), "")
+        return resolve_name(re.sub(r"^sp\.", "state_processor.", name)) if name[:1].islower() else None
 
 
 def command(
@@ -129,15 +138,41 @@ def flag(option: Option, note: str = "") -> Argument:
     return lambda parser: add_flag(parser, option, note)
 
 
-def defaults_of(function: Callable[..., Any]) -> Argument:
-    """Return the defaults of a function's parameters: arguments of these names have them, unless they have their own."""
+def parameters_of(function: Callable[..., Any]) -> Argument:
+    """Return what a command has of a function's parameters: their defaults, and positional arguments.
 
-    def add_defaults(parser: argparse.ArgumentParser) -> None:
-        for name, parameter in signature(unwrap(function)).parameters.items():
-            if parameter.default is not Parameter.empty and parser.get_default(name) is None:
-                parser.set_defaults(**{name: parameter.default})
+    An argument with the name of a parameter has its default, unless the argument has its own. Without such an argument, a
+    required parameter is a positional argument, and so is the first parameter, which names the subject of the function.
+    """
 
-    return add_defaults
+    def add(parser: argparse.ArgumentParser) -> None:
+        arguments = {action.dest for action in parser._actions}
+        parameters = [p for p in signature(unwrap(function)).parameters.values() if p.name != "self"]
+        for parameter in parameters:
+            is_required = parameter.default is Parameter.empty
+            if parameter.name in arguments:
+                if not is_required and parser.get_default(parameter.name) is None:
+                    parser.set_defaults(**{parameter.name: parameter.default})
+            elif parameter.kind is Parameter.POSITIONAL_OR_KEYWORD and (is_required or parameter is parameters[0]):
+                _add_positional(parser, unwrap(function), parameter)
+
+    return add
+
+
+def _add_positional(parser: argparse.ArgumentParser, function: Any, parameter: Parameter) -> None:
+    """Add a parameter as a positional argument. The first sentence of the docstring about the parameter is its help."""
+    name = parameter.name
+    annotation = str(function.__globals__.get(parameter.annotation, parameter.annotation))
+    several = "+" if re.search(r"(Sequence|Iterable)\[", annotation) else None
+    documentation = re.search(rf"^{name}\n +(.*?)(?:\.\s|\.?\Z)", cleandoc(function.__doc__ or ""), re.MULTILINE | re.DOTALL)
+    sentence = re.sub(r":\w+:`~?(?:\w+\.)*(\w+)`|`", r"\1", " ".join(documentation[1].split())) if documentation else ""
+    parser.add_argument(
+        name,
+        metavar=name.upper(),
+        nargs=several if parameter.default is Parameter.empty else "?",
+        type=positive if annotation == "int" else None,
+        help=f"{sentence[:1].lower()}{sentence[1:]}".replace("%", "%%"),
+    )
 
 
 def arguments_of(function: Callable[..., Any], options: argparse.Namespace) -> dict[str, Any]:
@@ -165,7 +200,6 @@ UID_HELP: Final = "the operator, by uid or by the 32 digits of its hash"
 _UID_HASH: Final = argument("--uid-hash", help="the operator, by the hash of its uid")
 
 SNAPSHOT: Final = argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
-DIRECTORY: Final = argument("directory", metavar="DIR", help="a directory of savepoints, checkpoints or jobs: a path or URL")
 UID: Final = argument("--uid", required=True, help=UID_HELP)
 OPERATOR: Final = one_of(argument("--uid", help=UID_HELP), _UID_HASH, required=True)
 ANY_OPERATOR: Final = one_of(argument("--uid", help=f"only {UID_HELP}"), _UID_HASH)
@@ -309,6 +343,8 @@ def installed_commands(built_in: Collection[str]) -> Iterator[Command]:
 def _problem(name: str, command: object, built_in: Collection[str]) -> str:
     if not isinstance(command, Command):
         return f"is of type {type(command).__name__}, not a function with the decorator command of state_processor.command_line"
+    if command.function is not None and not callable(command.function):
+        return f"names {command.python[0]} for Python, which is not a function"
     if command.name != name:
         return f"has another name than its command, {command.name}"
     return "has the name of a command of this package" if name in built_in else ""

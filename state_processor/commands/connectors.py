@@ -16,7 +16,6 @@ from state_processor.backends.connectors.registry import sinks, sources
 from state_processor.backends.read.read_options import Kind
 from state_processor.commands.command import (
     PRINTING,
-    SNAPSHOT,
     UID,
     UID_HELP,
     argument,
@@ -64,12 +63,11 @@ _SINK: Final = several(
     "offsets",
     "offsets of a source",
     "Show the splits of a source with their offsets (read_source_splits).",
-    SNAPSHOT,
     PRINTING,
     flags(Kind.SPLITS),
     UID,
     _SOURCE,
-    python=("SavepointReader.read_source_splits",),
+    python=("sp.arrow.read_source_splits", "SavepointReader.read_source_splits"),
 )
 def _offsets(options: argparse.Namespace) -> None:
     _print(_splits(options), options, _BYTES)
@@ -125,11 +123,10 @@ def _splits(options: argparse.Namespace) -> pa.Table:
     "sink-state",
     "pending files or transactions of a sink",
     "Show the pending files or transactions of a sink.",
-    SNAPSHOT,
     PRINTING,
     flags(Kind.SINK),
     _SINK,
-    python=("SavepointReader.read_sink_state",),
+    python=("sp.arrow.read_sink_state", "SavepointReader.read_sink_state"),
 )
 def _show(options: argparse.Namespace) -> None:
     _print(_state(options), options, _BYTES_OF_SINK, NAMES.union(_PATHS))

@@ -7,11 +7,9 @@ import sys
 from typing import Any, Final
 
 from state_processor.backends.files.location import Location
-from state_processor.backends.metadata.discovery import DEPTH
 from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
 from state_processor.backends.read.read_options import Kind
 from state_processor.commands.command import (
-    DIRECTORY,
     PRINTING,
     UNBOUNDED,
     argument,
@@ -35,21 +33,18 @@ _UNKNOWN: Final = "unknown"
 
 
 SEARCHED: Final = several(
-    DIRECTORY,
     argument(
         "--depth",
         type=not_negative,
-        default=DEPTH,
         metavar="N",
-        help="levels below DIR to search (default: %(default)s); deeper directories are reported on standard error",
+        help="levels below DIRECTORY to search (default: %(default)s); deeper directories are reported on standard error",
     ),
     flags(Kind.SNAPSHOTS),
 )
-"""The arguments of commands that search a directory."""
+"""The arguments of commands that search a directory, beside the directory."""
 _CHECK: Final = argument(
     "--check",
     action=argparse.BooleanOptionalAction,
-    default=True,
     help="whether every file of a snapshot is looked for, or only _metadata is read (default: --check)",
 )
 

@@ -18,11 +18,11 @@ from state_processor.commands.command import (
     argument,
     arguments_of,
     command,
-    defaults_of,
     flag,
     flag_values,
     flags,
     group,
+    parameters_of,
     positive,
     repeated,
     several,
@@ -88,7 +88,7 @@ def rewriting(
 
 
 def by_method(name: str, text: str, method: Callable[..., SavepointWriter], *arguments: Argument) -> Command:
-    """Return the command that calls a method of the writer. Arguments have the names and the defaults of its parameters.
+    """Return the command that calls a method of the writer. Its arguments follow as :func:`parameters_of` says.
 
     ``name``, ``text`` and ``*arguments``: as for :func:`rewriting`.
     """
@@ -96,7 +96,7 @@ def by_method(name: str, text: str, method: Callable[..., SavepointWriter], *arg
     def change(plan: SavepointBuild, options: argparse.Namespace) -> None:
         method(SavepointWriter(plan), **arguments_of(method, options))
 
-    return rewriting(name, text, *arguments, defaults_of(method), python=(f"SavepointWriter.{method.__name__}",))(change)
+    return rewriting(name, text, *arguments, parameters_of(method), python=(f"SavepointWriter.{method.__name__}",))(change)
 
 
 def _write(options: argparse.Namespace) -> None:
@@ -218,8 +218,6 @@ _MIGRATE_QUERY: Final = by_method(
     "migrate-query",
     "a copy that another query of Flink SQL continues",
     SavepointWriter.migrate_query,
-    argument("old_plan", metavar="OLD", help="file of the compiled plan of the query that wrote the snapshot"),
-    argument("new_plan", metavar="NEW", help="file of the compiled plan of the new query"),
     repeated("--drop", "an operator whose state is left out, such as 'join[5]'", metavar="OPERATOR"),
 )
 _EXPIRE: Final = by_method(
@@ -251,7 +249,6 @@ _RESIZE: Final = by_method(
     "set-max-parallelism",
     "a copy with another number of key groups",
     SavepointWriter.with_max_parallelism,
-    argument("max_parallelism", type=positive, metavar="N", help="the number of key groups"),
     argument(
         "--uid",
         help="only the operator with this uid or hash; operators of one chain need the same number (default: all operators)",

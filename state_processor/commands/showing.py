@@ -20,12 +20,10 @@ from state_processor.commands.command import (
     ANY_OPERATOR,
     OPERATOR,
     PRINTING,
-    SNAPSHOT,
     argument,
     by_argument,
     call,
     command,
-    defaults_of,
     flag,
     flag_values,
     flags,
@@ -106,11 +104,10 @@ _STATE_COLUMNS: Final = (
     "inspect",
     "operators of a snapshot, with sizes",
     "Show the operators of a snapshot, with sizes.",
-    SNAPSHOT,
     PRINTING,
     flags(Kind.TABLES),
     switch("--files", "list the files and other parts of the snapshot instead"),
-    python=("SavepointReader.operators", "SavepointReader.handles"),
+    python=("sp.arrow.operators", "sp.arrow.handles", "SavepointReader.operators", "SavepointReader.handles"),
 )
 def _inspect(options: argparse.Namespace) -> None:
     snapshot = SnapshotAccess.of(**flag_values(options)).open(options.path)
@@ -147,11 +144,10 @@ def _say_hint(snapshot: Snapshot) -> None:
     "states",
     "states of all operators, with types",
     "Show the states of all operators, or of one, with types.",
-    SNAPSHOT,
     ANY_OPERATOR,
     PRINTING,
     flags(Kind.TABLES),
-    python=("SavepointReader.states",),
+    python=("sp.arrow.states", "SavepointReader.states"),
 )
 def _states(options: argparse.Namespace) -> None:
     snapshot = SnapshotAccess.of(**flag_values(options)).open(options.path)
@@ -177,7 +173,6 @@ def _states(options: argparse.Namespace) -> None:
     "show",
     "rows of a state",
     "Show the rows of a state.",
-    SNAPSHOT,
     PRINTING,
     flags(*ROWS),
     OPERATOR,
@@ -197,7 +192,7 @@ def _show(options: argparse.Namespace) -> None:
     if options.timers and options.kind not in (None, TIMER_KIND):
         raise OptionError(f"--timers --kind {options.kind}: use one of them")
     kind = TIMER_KIND if options.timers else options.kind
-    keys = _keys(options) if options.key else None
+    keys = _keys(options.key, options) if options.key else None
     reading = {} if options.schema else DISPLAY
     batches = state_batches(options, required_operator(options), options.state, kind=kind, keys=keys, **reading)
     if options.schema:
@@ -210,16 +205,14 @@ def _show(options: argparse.Namespace) -> None:
     "get",
     "states and timers of one key",
     "Show the states and timers of one key.",
-    SNAPSHOT,
     PRINTING,
     flags(Kind.LOOKUP),
     OPERATOR,
     argument("--state", help="name of the state; without it, all keyed states and the timers"),
-    argument("key", metavar="KEY", nargs=1, help="the key, as JSON or plain text"),
-    python=("SavepointReader.lookup",),
+    python=("sp.arrow.lookup", "SavepointReader.lookup"),
 )
 def _get(options: argparse.Namespace) -> None:
-    (key,) = _keys(options)
+    (key,) = _keys([options.key], options)
     reading = {**DISPLAY, **flag_values(options)}
     contents = arrow.lookup(options.path, required_operator(options), key, options.state, **reading)
     if options.json:
@@ -231,14 +224,14 @@ def _get(options: argparse.Namespace) -> None:
     print_table(*contents.rows(), options)
 
 
-def _keys(options: argparse.Namespace) -> list[Any]:
+def _keys(texts: list[str], options: argparse.Namespace) -> list[Any]:
     """Return the keys to read: as text if the operator's keys are text, else parsed as JSON."""
     opening = only_keys(flag_values(options), OpeningOptions.__annotations__)
     operator = required_operator(options)
     stored = StoredOperator.find(SnapshotAccess.of(**opening).open(options.path), operator.uid, operator.uid_hash)
     keyed = (state for states in stored.survey()[0].values() for state in states if state.is_keyed)
     are_texts = {str(state.serializers["key"]) for state in keyed} == {"STRING"}
-    return [text if are_texts else _json_or_text(text) for text in options.key]
+    return [text if are_texts else _json_or_text(text) for text in texts]
 
 
 def _json_or_text(text: str) -> Any:
@@ -252,14 +245,12 @@ def _json_or_text(text: str) -> Any:
     "sizes",
     "entries and bytes of keyed state, largest first",
     "Show the entries and bytes of keyed state, largest first.",
-    SNAPSHOT,
     PRINTING,
     flags(Kind.SIZES),
     ANY_OPERATOR,
     by_argument(get_args(SizesBy)),
     argument("--top", type=positive, metavar="N", help="number of rows (default: %(default)s)"),
-    defaults_of(arrow.size_report),
-    python=("SavepointReader.size_report",),
+    python=("sp.arrow.size_report", "SavepointReader.size_report"),
 )
 def _sizes(options: argparse.Namespace) -> None:
     rows = call(arrow.size_report, options).to_pylist()

@@ -55,7 +55,7 @@ def list_snapshots(
     Parameters
     ----------
     directory
-        A directory of checkpoints, savepoints or jobs, or a snapshot.
+        A directory of savepoints, checkpoints or jobs, or a snapshot: a path or URL.
     check
         Whether to look for every file of every snapshot. If false, ``is_complete`` is ``None`` unless ``_metadata`` is missing or
         damaged. This is faster if snapshots have many files.

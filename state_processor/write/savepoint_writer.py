@@ -246,9 +246,9 @@ class SavepointMethods(StateWriter):
         Parameters
         ----------
         old_plan
-            The plan of the query that wrote the source savepoint, which ``COMPILE PLAN`` wrote: its file, its text, or the JSON.
+            The compiled plan of the query that wrote the source savepoint: its file, its text, or the JSON.
         new_plan
-            The plan of the query that goes on.
+            The compiled plan of the new query, in the same forms.
         drop
             Operators of the old plan that are left out, by label (``join[5]``), uid, or kind (``join``) if the plan has only
             one of the kind. Their state is lost; in the new query such an operator starts without state.

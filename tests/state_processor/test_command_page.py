@@ -14,7 +14,7 @@ from typing import get_type_hints
 import state_processor as sp
 from state_processor import arrow, cli
 from state_processor.cli import command_parser
-from state_processor.commands.command import commands_of
+from state_processor.commands.command import Command, commands_of
 from state_processor.types.answers import Answer
 
 
@@ -32,13 +32,50 @@ def test_commands_with_exit_codes_of_their_own_describe_them() -> None:
     assert described >= {"list", "latest", "validate", "check-query"}
 
 
+def _parser(command: Command) -> argparse.ArgumentParser:
+    commands = argparse.ArgumentParser().add_subparsers()
+    command.add_to(commands)
+    return commands.choices[command.name]
+
+
+def _positionals(parser: argparse.ArgumentParser) -> list[str]:
+    return [action.dest for action in parser._actions if not action.option_strings]
+
+
+BY_HAND = {
+    "erase": ("path", "target"),  # IN and OUT, as of all commands that write a savepoint; several IN with --fleet
+    "sql": ("path", "sql"),  # the query is optional here: without it, a prompt
+    "compile-plan": ("sql",),  # a file with the text that the function gets
+    "sample": ("target",),  # the function returns the installed savepoint, and the command copies it
+}
+"""Positional arguments that do not follow from the function which a command names."""
+
+
+def test_positional_arguments_follow_from_functions() -> None:
+    derived = {}
+    for command in cli._commands(None):
+        if command.function is not None:
+            own = argparse.ArgumentParser()
+            for add in command.arguments:
+                add(own)
+            assert tuple(_positionals(own)) == BY_HAND.get(command.name, ()), command.name
+            parser = _parser(command)
+            derived[command.name] = _positionals(parser)
+            parameters = signature(unwrap(command.function)).parameters
+            names = [n for n, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
+            assert set(names) <= {action.dest for action in parser._actions}, command.name
+            for action in parser._actions:
+                assert action.help, (command.name, action.dest)
+                assert not action.help.startswith("as for"), (command.name, action.dest)
+    assert derived.items() >= {"get": ["path", "key"], "diff": ["old", "new"], "explain": ["snapshot"], "find": ["paths"]}.items()
+    assert len(derived) > 20
+
+
 def test_commands_name_functions_that_exist_and_have_their_defaults() -> None:
     rooms = {"sp": sp, "SavepointReader": arrow.SavepointReader, "SavepointWriter": arrow.SavepointWriter}
     compared = set()
     for command in cli._commands(None):
-        parser = argparse.ArgumentParser()
-        for add in command.arguments:
-            add(parser)
+        parser = _parser(command)
         for name in command.python:
             room, _, path = name.partition(".")
             parameters = signature(unwrap(attrgetter(path)(rooms[room]))).parameters

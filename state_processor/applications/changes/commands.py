@@ -41,8 +41,6 @@ from state_processor.states import FULL
     "diff",
     "differences between two snapshots",
     "Compare two snapshots.",
-    argument("old", metavar="OLD", help="directory of the older snapshot"),
-    argument("new", metavar="NEW", help="directory of the newer snapshot"),
     ANY_OPERATOR,
     argument("--state", help="show the different values of this state; without it, count differences of every state"),
     argument("--limit", type=positive, default=20, metavar="N", help="number of values (default: 20)"),

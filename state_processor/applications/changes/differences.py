@@ -395,7 +395,11 @@ def diff(
 
     Parameters
     ----------
-    old, new, uid, state, full
+    old
+        Directory of the older snapshot.
+    new
+        Directory of the newer snapshot.
+    uid, state, full
         As for :func:`state_processor.diff`.
     **options
         See :class:`~state_processor.options.groups.DiffSnapshotOptions`. They are about both snapshots.

@@ -17,12 +17,6 @@ from state_processor.options import Kind
     "Explain why a job did not restore a snapshot, or restored it wrongly: from the trace of Flink, the snapshot and the new "
     "job. Each cause says whether the snapshot confirms it. Repairs are commands; those that keep state come first. Without a "
     "trace, the mismatches of snapshot and job are the causes.",
-    argument(
-        "snapshot",
-        metavar="SNAPSHOT",
-        nargs="?",
-        help="directory of the snapshot, its _metadata, or with --error the directory of a job: a path or URL",
-    ),
     argument("--error", metavar="FILE", help="the trace, or a whole log; - is standard input"),
     argument(
         "--job", metavar="NEW", help="the new job, as for the command check; a savepoint of its start without state is enough"

@@ -57,7 +57,8 @@ def explain(
     Parameters
     ----------
     snapshot
-        Directory of the snapshot, or its ``_metadata``. With an error, also the directory of a job: the newest snapshot below it.
+        Directory of the snapshot, or its ``_metadata``; with an error also the directory of a job, which stands for its newest
+        snapshot.
     error
         The trace, or a whole log: its text, or a :class:`~pathlib.Path` of its file.
     job

@@ -123,7 +123,7 @@ def find(
     Parameters
     ----------
     paths
-        A directory of a savepoint or checkpoint, or several.
+        A directory of a savepoint or checkpoint, or several: paths or URLs.
     text
         A text, or several: any part of a text or of bytes, with this case.
     number

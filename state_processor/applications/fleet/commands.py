@@ -33,7 +33,6 @@ from state_processor.command_line import (
     check_new,
     command,
     count_text,
-    defaults_of,
     flags,
     new_file,
     not_negative,
@@ -318,8 +317,7 @@ _PAGE, _PARQUET = (".html", ".htm"), ".parquet"
     "Show a row for each job below directories or buckets: the newest complete snapshot, its age and size, growth per day, the "
     "largest operators, and findings. Only _metadata files are read, unless --headers, --check or --orphans is given. A snapshot "
     "or directory that can't be read is an error in its row.",
-    argument("directories", metavar="DIR", nargs="+", help="directories of checkpoints, savepoints or jobs: paths or URLs"),
-    argument("--depth", type=not_negative, metavar="N", help="levels below DIR to search (default: %(default)s)"),
+    argument("--depth", type=not_negative, metavar="N", help="levels below DIRECTORIES to search (default: %(default)s)"),
     argument("--sort", choices=SORTS, help="order of the rows; all but job: largest first (default: %(default)s)"),
     switch("--headers", "read the headers of state files, to know which Flink restores the states and what Kryo wrote"),
     switch("--check", "look for every file of the newest snapshots"),
@@ -338,7 +336,6 @@ _PAGE, _PARQUET = (".html", ".htm"), ".parquet"
     argument(
         "--interval", type=positive, metavar="SECONDS", help="with --openmetrics :PORT: time between measurements (default: 60)"
     ),
-    defaults_of(fleet),
     PRINTING,
     flags(Kind.SNAPSHOTS),
     fails="a row has an error, or no job is found",

@@ -65,7 +65,6 @@ def _number(text: str) -> int | float:
     "where a text, a number or a key is in snapshots",
     "Search in all state of snapshots: keys, values and nested fields of keyed state, windows, timers and operator state, "
     "and the bytes of raw state, in-flight data and coordinators. State that can't be decoded is searched as bytes and named.",
-    argument("paths", metavar="PATH", nargs="+", help="directories of snapshots, or with --fleet of jobs: paths or URLs"),
     *_OF_FLEET,
     _TEXT,
     _KEY,
@@ -148,7 +147,6 @@ def _find(options: argparse.Namespace) -> Answer:
         argument(
             "--format",
             choices=("canonical", "native"),
-            default="canonical",
             help="the format of keyed state (default: %(default)s)",
         ),
         argument("--backend", help="the state backend that restores a native savepoint"),

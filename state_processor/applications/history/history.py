@@ -70,7 +70,7 @@ def history(
     Parameters
     ----------
     directory
-        A directory of checkpoints, savepoints or jobs.
+        A directory of savepoints, checkpoints or jobs: a path or URL.
     by
         ``state``: a row per operator of each snapshot, with null in ``state_name``, and a row per state in RocksDB and ForSt.
         ``key_group``: a row per key group with keyed state, with null in ``state_name``, and a row per key group and state in
@@ -280,7 +280,7 @@ def plot_history(
     Parameters
     ----------
     directory
-        A directory of checkpoints, savepoints or jobs.
+        A directory of savepoints, checkpoints or jobs: a path or URL.
     uid
         An operator: one line for all of its state, and one for each state in RocksDB or ForSt. ``None``: one line per operator.
     depth

@@ -37,6 +37,7 @@ from state_processor.command_line import (
     flag_values,
     flags,
     pairs,
+    parameters_of,
     print_json,
     repeated,
     rewriting,
@@ -166,12 +167,6 @@ def _line_of(lines: list[str], operator: OperatorVerdict, verdict: StateVerdict)
     return line + 1
 
 
-JOB_HELP: Final = (
-    "a snapshot, or a file: a signature, a compiled plan, the graph of a job from the REST paths /jobs/:id and /jobs/:id/plan or "
-    "from getExecutionPlan(), or YAML with operators, states and types"
-)
-
-
 def _new_file(content: str) -> Argument:
     """Return the arguments that name a file for the output of a command."""
     output = argument("-o", "--output", metavar="FILE", help=f"write the {content} into a new file")
@@ -183,7 +178,6 @@ def _new_file(content: str) -> Argument:
     "description of the state of a job",
     "Print the signature of a job as JSON: operators, states, kinds, types and time-to-live, in a stable order. Plans and "
     "graphs describe operators without their states.",
-    argument("path", metavar="PATH", help=JOB_HELP),
     _new_file("signature"),
     flags(Kind.CHECKS),
     python=("sp.signature",),
@@ -207,8 +201,7 @@ def _print_or_write(text: str, content: str, options: argparse.Namespace) -> Non
     "whether a job restores a snapshot",
     "Show what becomes of a snapshot in another job: which operators and states restore, are migrated, are new, would be "
     "lost, or are refused, with Flink's reason and the commands that repair the snapshot.",
-    SNAPSHOT,
-    argument("--job", metavar="NEW", required=True, help=f"the new job: {JOB_HELP}"),
+    argument("--job", metavar="NEW", required=True, help="the new job: a snapshot, or a file that the command signature reads"),
     argument("--flink", metavar="VERSION", help="the Flink version of the new job (default: as NEW says)"),
     argument("--backend", choices=("hashmap", "rocksdb", "forst"), help="the state backend of the new job"),
     repeated("--unchanged", "a Java class or an operator whose code is the same in both jobs", metavar="NAME"),
@@ -249,8 +242,6 @@ def _text_of_file(path: str) -> str | None:
     "operators of a snapshot and of a new job, matched",
     "Match the operators of a snapshot with the operators of a new job: by ids, names and states. An ambiguous match is "
     "shown with its candidates, and is not part of the mapping that rename-uid --mapping applies.",
-    argument("old", metavar="OLD", help="directory of the snapshot, or its _metadata; or its signature"),
-    argument("new", metavar="NEW", help=f"the new job: {JOB_HELP}"),
     argument("--graph", metavar="FILE", help="the graph of the job that wrote the snapshot, as Flink prints it"),
     argument("--new-graph", metavar="FILE", help="the graph of the new job, as Flink prints it: for names of its operators"),
     _new_file("mapping"),
@@ -351,9 +342,8 @@ def _compile_plan(options: argparse.Namespace) -> None:
     "Show which state of a Flink SQL query another query can continue with, from the compiled plans of the query that "
     "wrote it and of the new query.",
     SNAPSHOT,
-    argument("old_plan", metavar="OLD", help="file of the compiled plan of the query that wrote the snapshot"),
-    argument("new_plan", metavar="NEW", help="file of the compiled plan of the new query"),
-    argument("--drop", action="append", default=[], metavar="OPERATOR", help="drop the state of an operator, such as 'join[5]'"),
+    repeated("--drop", "an operator whose state is left out, such as 'join[5]'", metavar="OPERATOR"),
+    parameters_of(SavepointWriter.migrate_query),
     JSON_LINES,
     flags(Kind.CHECKS, without=("plan", "uids")),
     fails="state can't be kept and is not named by --drop",

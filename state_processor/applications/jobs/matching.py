@@ -378,9 +378,9 @@ def match_operators(
     Parameters
     ----------
     old
-        The snapshot, or its signature.
+        Directory of the snapshot, or its ``_metadata``; or its signature.
     new
-        The new job: what :func:`signature` accepts.
+        The new job: a snapshot, or a file that :func:`signature` reads.
     graph
         The graph of the job that wrote the snapshot, as the REST paths ``/jobs/:id`` and ``/jobs/:id/plan`` or
         ``getExecutionPlan()`` print it.

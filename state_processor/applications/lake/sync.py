@@ -370,7 +370,6 @@ _INTERVAL: Final = "10s"
     "keep a table equal to the newest checkpoint",
     "Make a table equal to a state in the newest checkpoint of a job. The properties of each commit name the checkpoint. "
     "Only changes are written, as long as the checkpoint that the table has still exists, and the options are the same.",
-    argument("checkpoints", metavar="CHECKPOINTS", help="the checkpoint directory of a job, or the one above it"),
     OPERATOR,
     argument("--state", required=True, help="name of the state"),
     argument(

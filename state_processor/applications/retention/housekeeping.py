@@ -28,9 +28,7 @@ from state_processor.applications.retention.removal import (
     snapshots_to_retain,
 )
 from state_processor.command_line import (
-    DIRECTORY,
     PRINTING,
-    SNAPSHOT,
     UNBOUNDED,
     Argument,
     argument,
@@ -143,7 +141,7 @@ def files(directory: Directory, *, also: Sequence[Directory] = (), **options: Un
     Parameters
     ----------
     directory
-        A directory of checkpoints, savepoints or jobs.
+        A directory of savepoints, checkpoints or jobs: a path or URL.
     also
         Further directories with snapshots that may use these files.
     **options
@@ -184,7 +182,7 @@ def orphans(
     Parameters
     ----------
     directory
-        A directory of checkpoints, savepoints or jobs.
+        A directory of savepoints, checkpoints or jobs: a path or URL.
     older_than
         Files that were changed within this time are not orphans: running jobs may still need them.
     delete
@@ -238,7 +236,7 @@ def dispose(
     Parameters
     ----------
     path
-        The directory of the snapshot, or its ``_metadata``.
+        Directory of the snapshot, or its ``_metadata``: a path or URL.
     older_than
         A snapshot that was written within this time is not removed.
     delete
@@ -300,7 +298,7 @@ def retain(
     Parameters
     ----------
     directory
-        A directory of checkpoints or of one job.
+        A directory of checkpoints or of one job: a path or URL.
     keep
         The number of newest checkpoints of each job that stay.
     newer_than
@@ -467,7 +465,7 @@ _FAILS: Final = "no file can be removed"
 def _removal(too_young: str) -> Argument:
     """Return the arguments of commands that remove files; ``too_young`` names the files that stay because of their age."""
     return several(
-        argument("--older-than", default=GUARD, metavar="AGE", help=f"{too_young} (default: %(default)s)"),
+        argument("--older-than", metavar="AGE", help=f"{too_young} (default: %(default)s)"),
         switch("--delete", "remove the files; without it, they are only shown"),
         switch("--json", "one JSON object instead of text"),
     )
@@ -477,7 +475,6 @@ def _removal(too_young: str) -> Argument:
     "files",
     "files below a directory, and who uses them",
     "Show all files below a directory, and the snapshots that use each.",
-    DIRECTORY,
     _ALSO,
     PRINTING,
     python=("sp.files",),
@@ -510,7 +507,6 @@ def _users(users: list[str]) -> str:
     "files that no snapshot uses",
     "Show the files that Flink has made below a directory and that no snapshot uses. Without --delete, nothing is removed. "
     "Nothing is removed either if the _metadata of a snapshot there can't be read.",
-    DIRECTORY,
     _ALSO,
     _removal("files that were changed within this time stay"),
     fails=_FAILS,
@@ -524,7 +520,6 @@ def _orphans(options: argparse.Namespace) -> bool:
     "dispose",
     "remove a snapshot and the files that only it uses",
     "Remove a savepoint or checkpoint with the files that only it uses. Without --delete, only show the files.",
-    SNAPSHOT,
     _POINTERS,
     _ALSO,
     _removal("a snapshot that was written within this time stays"),
@@ -540,7 +535,6 @@ def _dispose(options: argparse.Namespace) -> bool:
     "remove all but the newest checkpoints of each job",
     "Remove old checkpoints of each job below a directory, with the files that no other snapshot uses. Savepoints stay. "
     "Without --delete, only show the files.",
-    DIRECTORY,
     _ALSO,
     argument("--keep", type=positive, metavar="N", help="number of newest checkpoints of each job that stay"),
     argument("--newer-than", metavar="AGE", help="checkpoints of this age stay, such as 7d, and the newest of each job"),

@@ -73,7 +73,6 @@ def _count(options: argparse.Namespace) -> None:
     "export",
     "rows of a state as a file",
     _EXPORT,
-    SNAPSHOT,
     UID,
     flags(*ROWS),
     KIND,

@@ -142,7 +142,7 @@ _COMMANDS: Final[dict[str, Callable[[SqlSession, str], None]]] = {
     'the snapshot. Names that are not plain words are in double quotes: "my-operator". An operator without a uid has the hash as '
     "its name. Without a query, a prompt reads statements that end in a semicolon.",
     SNAPSHOT,
-    argument("query", metavar="QUERY", nargs="?", help="the query; without it a prompt, or statements from standard input"),
+    argument("sql", metavar="QUERY", nargs="?", help="the query; without it a prompt, or statements from standard input"),
     group(
         "options of printing",
         one_of(
@@ -157,7 +157,6 @@ _COMMANDS: Final[dict[str, Callable[[SqlSession, str], None]]] = {
     argument(
         "--nanos",
         choices=get_args(Nanos),
-        default=KEYWORD_OPTIONS["nanos"].default,
         help=KEYWORD_OPTIONS["nanos"].doc.replace("`", ""),
     ),
     python=("sp.duckdb.query",),
@@ -165,13 +164,13 @@ _COMMANDS: Final[dict[str, Callable[[SqlSession, str], None]]] = {
 def _sql(options: argparse.Namespace) -> None:
     if options.parquet:
         check_new(options.parquet)
-        if options.query is None:
+        if options.sql is None:
             raise OptionError("--parquet needs a query: the file has one result")
     session = SqlSession.open(options.path, flag_values(options))
-    if options.query is None:
+    if options.sql is None:
         prompt(session, lambda result: _print(result, options))
     else:
-        _print(session.execute(options.query), options)
+        _print(session.execute(options.sql), options)
 
 
 def _print(result: QueryResult, options: argparse.Namespace) -> None:

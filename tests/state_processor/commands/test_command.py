@@ -6,7 +6,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -16,14 +16,13 @@ from state_processor import OperatorIdentifier, cli
 from state_processor.backends.read.read_options import Kind
 from state_processor.commands.command import (
     ANY_OPERATOR,
-    DIRECTORY,
     ENTRY_POINT_GROUP,
     Argument,
     argument,
     arguments_of,
     call,
-    defaults_of,
     flags,
+    parameters_of,
     repeated,
     switch,
 )
@@ -98,6 +97,16 @@ def test_a_built_in_command_does_not_import_packages() -> None:
             "broken (acme_sizes:run) failed with ValueError: no such",
         ),
         ("run = print", "plain = acme_sizes:run", "plain (acme_sizes:run) is of type builtin_function_or_method, not a function"),
+        (
+            block("python").replace('python=("acme_sizes.large_operators"', 'python=("acme_sizes.largest"'),
+            "large-operators = acme_sizes:show_large_operators",
+            "failed with AttributeError: module 'acme_sizes' has no attribute 'largest'",
+        ),
+        (
+            block("python").replace('python=("acme_sizes.large_operators"', 'python=("acme_sizes.__name__"'),
+            "large-operators = acme_sizes:show_large_operators",
+            "names acme_sizes.__name__ for Python, which is not a function",
+        ),
         (block("python"), "sizes-of = acme_sizes:show_large_operators", "has another name than its command, large-operators"),
         (
             block("python").replace('"large-operators"', '"states"'),
@@ -128,12 +137,19 @@ def _sizes(
     full: bool = True,
     **options: Unpack[DirectoryOptions],
 ) -> dict[str, Any]:
-    """Return the arguments."""
+    """Return the arguments.
+
+    Parameters
+    ----------
+    directory
+        A directory, as :func:`~state_processor.list_snapshots` searches it: ``chk-1``, 50 %. It exists.
+    uid
+        One operator.
+    """
     return {"directory": directory, "uid": uid, "top": top, "unit": unit, "names": names, "full": full, **options}
 
 
 _OF_SIZES: tuple[Argument, ...] = (
-    DIRECTORY,
     ANY_OPERATOR,
     argument("--top", type=int),
     argument("--unit"),
@@ -141,6 +157,7 @@ _OF_SIZES: tuple[Argument, ...] = (
     switch("--fast", "skip parts", clears="full"),
     switch("--json", "as JSON"),
     flags(Kind.SNAPSHOTS),
+    parameters_of(_sizes),
 )
 
 
@@ -167,8 +184,9 @@ def test_a_function_gets_the_arguments_with_the_names_of_its_parameters() -> Non
 
 
 def test_arguments_that_are_not_given_are_left_to_the_function() -> None:
-    assert arguments_of(_sizes, _parsed("jobs")) == {"directory": "jobs", "names": [], "full": True}
-    assert call(_sizes, _parsed("jobs"))["top"] == 5
+    without_defaults = (argument("directory"), *_OF_SIZES[:-1])
+    assert arguments_of(_sizes, _parsed("jobs", arguments=without_defaults)) == {"directory": "jobs", "names": [], "full": True}
+    assert call(_sizes, _parsed("jobs", arguments=without_defaults))["top"] == 5
 
 
 def test_a_parameter_without_a_default_is_none_if_its_argument_is_not_given() -> None:
@@ -184,7 +202,46 @@ def test_a_flag_that_the_function_does_not_have_is_not_dropped() -> None:
 
 
 def test_arguments_have_the_defaults_of_the_function() -> None:
-    with_defaults = (*_OF_SIZES, defaults_of(_sizes))
-    assert vars(_parsed("jobs", arguments=with_defaults)).items() >= {"top": 5, "unit": None, "full": True}.items()
-    assert _parsed("jobs", "--top", "3", "--fast", arguments=with_defaults).top == 3
-    assert _parsed(arguments=(argument("--top", default=1), defaults_of(_sizes))).top == 1
+    assert vars(_parsed("jobs")).items() >= {"top": 5, "unit": None, "full": True}.items()
+    assert _parsed("jobs", "--top", "3", "--fast").top == 3
+    assert _parsed("jobs", arguments=(argument("--top", default=1), parameters_of(_sizes))).top == 1
+
+
+def _positionals(function: Callable[..., Any], *arguments: Argument) -> list[argparse.Action]:
+    parser = argparse.ArgumentParser()
+    for add in (*arguments, parameters_of(function)):
+        add(parser)
+    return [action for action in parser._actions if not action.option_strings]
+
+
+def test_required_parameters_without_a_flag_are_positional_arguments() -> None:
+    def between(old: str, new: str, uid: str, depth: int = 4, *, full: bool = False, **options: Any) -> None:
+        """Do nothing."""
+
+    assert [action.dest for action in _positionals(between, argument("--uid"))] == ["old", "new"]
+    assert [action.dest for action in _positionals(between)] == ["old", "new", "uid"]
+    assert [(action.dest, action.metavar) for action in _positionals(_sizes)] == [("directory", "DIRECTORY")]
+
+
+def test_the_first_parameter_may_be_optional() -> None:
+    def explained(snapshot: str | None = None, error: str | None = None) -> str | None:
+        return snapshot
+
+    for words, snapshot in (((), None), (("savepoint",), "savepoint")):
+        assert call(explained, _parsed(*words, arguments=(parameters_of(explained),))) == snapshot
+
+
+def test_annotations_say_how_many_words_and_which() -> None:
+    def of_several(paths: Path | Sequence[Path], number: int) -> None:
+        """Do nothing."""
+
+    options = _parsed("a", "b", "3", arguments=(parameters_of(of_several),))
+    assert (options.paths, options.number) == (["a", "b"], 3)
+    with pytest.raises(SystemExit):
+        _parsed("a", "-1", arguments=(parameters_of(of_several),))
+
+
+def test_the_help_of_a_positional_argument_is_in_the_docstring() -> None:
+    (directory,) = _positionals(_sizes)
+    assert directory.help == "a directory, as list_snapshots searches it: chk-1, 50 %%"
+    assert [action.help for action in _positionals(lambda path: path)] == [""]
