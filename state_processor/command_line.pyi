@@ -34,6 +34,7 @@ from state_processor.commands.command import (
     positive as positive,
     print_batches as print_batches,
     print_json as print_json,
+    print_report as print_report,
     print_table as print_table,
     repeated as repeated,
     several as several,

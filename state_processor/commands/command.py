@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from datetime import datetime
 from inspect import Parameter, cleandoc, signature, unwrap
 from itertools import chain, islice
@@ -163,14 +163,15 @@ def _add_positional(parser: argparse.ArgumentParser, function: Any, parameter: P
     """Add a parameter as a positional argument. The first sentence of the docstring about the parameter is its help."""
     name = parameter.name
     annotation = str(function.__globals__.get(parameter.annotation, parameter.annotation))
-    several = "+" if re.search(r"(Sequence|Iterable)\[", annotation) else None
+    number = "+" if re.search(r"(Sequence|Iterable)\[", annotation) else None
     documentation = re.search(rf"^{name}\n +(.*?)(?:\.\s|\.?\Z)", cleandoc(function.__doc__ or ""), re.MULTILINE | re.DOTALL)
     sentence = re.sub(r":\w+:`~?(?:\w+\.)*(\w+)`|`", r"\1", " ".join(documentation[1].split())) if documentation else ""
+    kind: Any = positive if annotation == "int" else None
     parser.add_argument(
         name,
         metavar=name.upper(),
-        nargs=several if parameter.default is Parameter.empty else "?",
-        type=positive if annotation == "int" else None,
+        nargs=number if parameter.default is Parameter.empty else "?",
+        type=kind,
         help=f"{sentence[:1].lower()}{sentence[1:]}".replace("%", "%%"),
     )
 
@@ -271,21 +272,39 @@ def print_table(
     options: argparse.Namespace,
     width: int | None = None,
     whole: frozenset[str] = NAMES,
+    value: Any = None,
 ) -> None:
     """Print rows as a table, or with a line for each value if the options select this or the table is too wide.
 
-    Values of the columns ``whole`` are never shortened.
+    Values of the columns ``whole`` are never shortened. With ``--json``, print the ``value`` that the rows are made of, by
+    default the rows.
     """
-    if options.vertical:
+    if options.json:
+        print_json(rows if value is None else value)
+    elif options.vertical:
         say(render_vertical(columns, [list(map(row.get, columns)) for row in rows]))
     else:
         say(render_records(columns, rows, width=width, right=frozenset(SIZES.values()), whole=whole))
 
 
-def print_json(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Print each row as a line of JSON."""
-    for row in rows:
+def print_json(value: Any) -> None:
+    """Print what a function returns as lines of JSON: rows of tables, records of reports, items of lists; or one record."""
+    if isinstance(value, pa.Table):
+        value = value.to_pylist()
+    elif hasattr(value, "records"):
+        value = value.records()
+    elif is_dataclass(value) and not isinstance(value, Iterable):
+        value = [value]
+    for row in value:
         say_json(json_text(row))
+
+
+def print_report(report: Any, options: argparse.Namespace) -> None:
+    """Print a report: its text, or with ``--json`` its records."""
+    if options.json:
+        print_json(report)
+    else:
+        say(str(report))
 
 
 def print_batches(batches: Iterator[pa.RecordBatch], options: argparse.Namespace) -> None:
@@ -303,10 +322,7 @@ def print_batches(batches: Iterator[pa.RecordBatch], options: argparse.Namespace
 def print_schema(schema: pa.Schema, options: argparse.Namespace) -> None:
     """Print columns with Spark's names for types."""
     rows = [{"column": field.name, "type": spark_ddl(field.type)} for field in schema]
-    if options.json:
-        print_json(rows)
-    else:
-        print_table(["column", "type"], rows, options, UNBOUNDED)
+    print_table(["column", "type"], rows, options, UNBOUNDED)
 
 
 def with_sizes(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from state_processor.commands.command import (
     command,
     flags,
     pairs,
-    print_json,
     print_table,
     repeated,
     several,
@@ -108,9 +107,6 @@ def _set_offsets(plan: SavepointBuild, options: argparse.Namespace) -> None:
 
 def _print(table: pa.Table, options: argparse.Namespace, hidden: frozenset[str], whole: frozenset[str] = NAMES) -> None:
     rows = table.to_pylist()
-    if options.json:
-        print_json(rows)
-        return
     columns = [name for name in filled(rows[0] if rows else (), rows) if name not in hidden]
     print_table(columns, rows, options, whole=whole)
 

@@ -18,7 +18,6 @@ from state_processor.commands.command import (
     flag_values,
     flags,
     not_negative,
-    print_json,
     print_table,
     several,
     time_text,
@@ -72,11 +71,9 @@ def _check_options(options: argparse.Namespace) -> None:
 def _list(options: argparse.Namespace) -> bool:
     _check_options(options)
     rows = snapshots_table(call(list_snapshots, options)).to_pylist()
-    if options.json:
-        print_json(rows)
-    elif rows:
+    if rows:
         _print(rows, options)
-    if not rows:
+    else:
         _complain_of_nothing("snapshot", options)
     return bool(rows)
 
@@ -91,7 +88,7 @@ def _print(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
     ]
     recovers = ["recovers"] if any(row["recovers"] for row in rows) else []
     columns = ["kind", "job_id", "checkpoint_id", "time", "size", "is_complete", *recovers, "path"]
-    print_table(columns, lines, options, UNBOUNDED)  # paths are for copying
+    print_table(columns, lines, options, UNBOUNDED, value=rows)  # paths are for copying
 
 
 def _completeness(row: dict[str, Any]) -> bool | str:

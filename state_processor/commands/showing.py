@@ -254,9 +254,6 @@ def _json_or_text(text: str) -> Any:
 )
 def _sizes(options: argparse.Namespace) -> None:
     rows = call(arrow.size_report, options).to_pylist()
-    if options.json:
-        print_json(rows)
-        return
     lines = rows if options.by == "key" else list(map(with_operator, rows))
     columns = [n for n in (lines[0] if lines else ()) if n not in ("operator_uid", "operator_uid_hash")]
-    print_table([SIZES.get(n, n) for n in columns], list(map(with_sizes, lines)), options)
+    print_table([SIZES.get(n, n) for n in columns], list(map(with_sizes, lines)), options, value=rows)

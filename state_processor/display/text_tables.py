@@ -6,11 +6,12 @@ import json
 import shutil
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, Final
 
-from state_processor.support.mappings import map_values
+from state_processor.support.mappings import map_values, row_of
 
 _GAP: Final = 2
 _NARROWEST: Final = 8
@@ -179,8 +180,8 @@ def count_text(number: float | None) -> str:
     return "" if number is None else f"{number:,}"
 
 
-def json_text(row: Mapping[str, Any]) -> str:
-    """Return a row as one line of JSON and escape control characters; see :func:`json_value`."""
+def json_text(row: Any) -> str:
+    """Return a row or record as one line of JSON and escape control characters; see :func:`json_value`."""
     text = json.dumps(json_value(row), ensure_ascii=False)
     return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
@@ -190,8 +191,10 @@ def json_value(value: Any) -> Any:
 
     Bytes are hexadecimal digits. Dates and times are ISO text: points in time end in ``Z``, and local ones lack a zone. Decimals
     are text with all digits. NaN and infinities, which JSON lacks, are the texts ``NaN``, ``Infinity`` and ``-Infinity``. Maps
-    are lists of pairs, since their keys may have any type.
+    are lists of pairs, since their keys may have any type. Records are their fields.
     """
+    if is_dataclass(value):
+        value = row_of(value)
     if isinstance(value, Mapping):
         return map_values(json_value, value)
     if isinstance(value, (list, tuple)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from logging import getLogger
 from os import PathLike, fspath
 from typing import Any, Final, Unpack
@@ -19,6 +19,7 @@ from state_processor.options.keywords import takes_options
 from state_processor.options.option import WHOLE_NUMBER, check_given
 from state_processor.support.doors import spelled
 from state_processor.support.errors import StateProcessorError
+from state_processor.support.mappings import row_of
 
 FINDING: Final = ("path_mapping", "allow_paths")
 """Options of finding the files of a snapshot, which are looked for on request."""
@@ -127,10 +128,7 @@ def checked(snapshots: list[SnapshotInfo], access: SnapshotAccess) -> Iterator[S
 
 def snapshots_table(snapshots: Iterable[SnapshotInfo]) -> pa.Table:
     """Return a table of snapshots; see :func:`state_processor.arrow.snapshots`."""
-    rows = list(map(asdict, snapshots))
-    for row in rows:
-        row["size_in_bytes"] = row.pop("size")
-    return pa.Table.from_pylist(rows, _SCHEMA)
+    return pa.Table.from_pylist(list(map(row_of, snapshots)), _SCHEMA)
 
 
 def _unsearched_text(discovery: Discovery, depth: int, advice: str) -> str:

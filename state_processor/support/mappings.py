@@ -1,9 +1,10 @@
-"""Some entries of a dictionary, several keys with one value, other values; names, an index by names, attributes by names."""
+"""Some entries of a dictionary, several keys with one value, other values; names, an index by names, attributes and fields."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from dataclasses import fields
+from typing import Any, Final, Protocol, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -71,3 +72,12 @@ def inverted(mapping: Mapping[K, V]) -> dict[V, K]:
 def attributes(owner: object, names: Iterable[str]) -> dict[str, Any]:
     """Return some attributes of an object by their names, in the order of the names."""
     return {name: getattr(owner, name) for name in names}
+
+
+_COLUMNS: Final = {"size": "size_in_bytes"}
+"""Columns of tables and JSON, by the names of fields."""
+
+
+def row_of(record: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass as a row of a table or of JSON."""
+    return {_COLUMNS.get(name, name): value for name, value in attributes(record, names_of(fields(record))).items()}

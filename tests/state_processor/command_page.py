@@ -53,7 +53,7 @@ def section(name: str, parser: argparse.ArgumentParser, shared: Counter[str | No
 def usage(name: str, parser: argparse.ArgumentParser) -> str:
     """Operands and required options of a command."""
     parts = [f"state-processor {name}"]
-    for action in parser._actions:
+    for action in sorted(parser._actions, key=lambda action: bool(action.option_strings)):
         if not action.option_strings:
             parts.append(operand(action))
         elif action.required:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from state_processor.applications.explain.explaining import explain
-from state_processor.command_line import Answer, argument, call, command, flags, print_json, say, switch
+from state_processor.command_line import JSON_LINES, Answer, argument, call, command, flags, print_report, switch
 from state_processor.options import Kind
 
 
@@ -25,7 +25,7 @@ from state_processor.options import Kind
     argument("--flink", metavar="VERSION", help="the Flink version of the job (default: as the trace or NEW says)"),
     argument("--backend", choices=("hashmap", "rocksdb", "forst"), help="the state backend of the job"),
     switch("--no-contents", "compare descriptions alone, without reading files and values", clears="contents"),
-    switch("--json", "one JSON object per cause instead of text"),
+    JSON_LINES,
     flags(Kind.CHECKS),
     fails="no cause was found",
     unchecked="causes were found, and the snapshot does not confirm the first one",
@@ -34,8 +34,5 @@ from state_processor.options import Kind
 def _explain(options: argparse.Namespace) -> Answer:
     error = sys.stdin.read() if options.error == "-" else None if options.error is None else Path(options.error)
     explanation = call(explain, options, error=error)
-    if options.json:
-        print_json(explanation.records())
-    else:
-        say(str(explanation))
+    print_report(explanation, options)
     return explanation.answer

@@ -91,8 +91,8 @@ def _find(options: argparse.Namespace) -> Answer:
         jobs = of_fleet.jobs.to_pylist()
     if options.json:
         print_json(jobs)
-        print_json(findings.table.to_pylist())
-        print_json(findings.undecoded.to_pylist())
+        print_json(findings.table)
+        print_json(findings.undecoded)
         return findings.answer
     snapshot = findings.snapshot_columns if jobs or len(options.paths) > 1 else ()
     if findings:

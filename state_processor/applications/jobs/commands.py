@@ -10,7 +10,7 @@ import argparse
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -38,7 +38,7 @@ from state_processor.command_line import (
     flags,
     pairs,
     parameters_of,
-    print_json,
+    print_report,
     repeated,
     rewriting,
     say,
@@ -210,7 +210,7 @@ def _print_or_write(text: str, content: str, options: argparse.Namespace) -> Non
         "compare descriptions alone, without reading files and values; the answer is never yes",
         clears="contents",
     ),
-    switch("--json", "one JSON object per operator instead of text"),
+    JSON_LINES,
     argument("--junit", metavar="FILE", help="also write the report as JUnit XML; replaces FILE"),
     argument("--sarif", metavar="FILE", help="also write the report as SARIF for code scanning; replaces FILE"),
     flags(Kind.CHECKS),
@@ -220,10 +220,7 @@ def _print_or_write(text: str, content: str, options: argparse.Namespace) -> Non
 )
 def _check(options: argparse.Namespace) -> Answer:
     report = call(check_job, options)
-    if options.json:
-        print_json(report.records())
-    else:
-        say(str(report))
+    print_report(report, options)
     if options.junit is not None:
         write_text(options.junit, junit_report(report, f"check of {options.path}"), replaced=True)
     if options.sarif is not None:
@@ -352,8 +349,5 @@ def _compile_plan(options: argparse.Namespace) -> None:
 def _check_query(options: argparse.Namespace) -> bool:
     writer = SavepointWriter.from_existing(options.path, **flag_values(options))
     report = writer.check_query_migration(**arguments_of(writer.check_query_migration, options))
-    if options.json:
-        print_json(map(asdict, report))
-    else:
-        say(str(report))
+    print_report(report, options)
     return not report.impossible

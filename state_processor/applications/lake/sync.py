@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from logging import getLogger
 from os import PathLike, fspath
@@ -36,6 +36,7 @@ from state_processor.applications.lake.iceberg import IcebergTarget
 from state_processor.applications.lake.parquet import ParquetTarget
 from state_processor.applications.lake.targets import Changes, ConflictError, LakeTable, Position
 from state_processor.command_line import (
+    JSON_LINES,
     OPERATOR,
     argument,
     arguments_of,
@@ -383,7 +384,7 @@ _INTERVAL: Final = "10s"
     switch("--allow-missing", "delete all rows if the newest checkpoint lacks the operator, or has the state under another name"),
     switch("--follow", "continue with each further checkpoint, until Ctrl-C"),
     argument("--interval", metavar="TIME", help=f"with --follow: time between two looks (default: {_INTERVAL})"),
-    switch("--json", "one JSON object for each commit"),
+    JSON_LINES,
     flags(Kind.DIFF),
     fails="the table has the newest checkpoint already",
     python=("sp.sync",),
@@ -406,7 +407,7 @@ def _sync(options: argparse.Namespace) -> bool:
 
 def _print(commit: SyncCommit, options: argparse.Namespace) -> None:
     if options.json:
-        print_json([asdict(commit)])
+        print_json(commit)
     elif commit.is_full:
         say(f"checkpoint {commit.checkpoint_id}: all {commit.upserts} rows written ({commit.reason})")
     else:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from os import PathLike, fspath
-from typing import Any, Final, Unpack
+from typing import Final, Unpack
 
 from state_processor.applications.retention.file_uses import FileUses, find_file_uses, is_below, is_savepoint_name, real_path
 from state_processor.applications.retention.removal import (
@@ -28,6 +28,7 @@ from state_processor.applications.retention.removal import (
     snapshots_to_retain,
 )
 from state_processor.command_line import (
+    JSON_LINES,
     PRINTING,
     UNBOUNDED,
     Argument,
@@ -57,7 +58,7 @@ from state_processor.snapshots import (
     locate_metadata,
     read_pointer,
 )
-from state_processor.support import attributes, redacted_repr
+from state_processor.support import redacted_repr
 
 GUARD: Final = "1d"
 """Age up to which snapshots and files are never removed, by default."""
@@ -103,31 +104,31 @@ class RemovalSummary:
         Directories of the snapshots, oldest first.
     files
         The removed files.
-    size
-        Bytes of the removed files.
     shared_files
         Number of files of the removed snapshots that stay, because other snapshots use them.
     outside
         Files of the removed snapshots that stay, because they are not below the directory.
-    searched
-        Number of snapshots whose files were looked up.
     spared
         Files that the removed snapshots name and that stay, because they do not have the name and the place of a file that Flink
         writes, or were changed within ``older_than``. Planned files that were changed, or that a snapshot began to use, between
         the plan and their removal.
     notes
         What the choice of the newest checkpoints went by where their numbers and times disagree; how many planned files stay.
+    searched
+        Number of snapshots whose files were looked up.
+    size
+        Bytes of the removed files.
     """
 
     removed: bool
     snapshots: tuple[str, ...]
     files: tuple[str, ...]
-    size: int
     shared_files: int
     outside: tuple[str, ...]
+    spared: tuple[str, ...]
+    notes: tuple[str, ...]
     searched: int
-    spared: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    size: int
 
     __repr__ = redacted_repr
 
@@ -432,12 +433,12 @@ def _carried_out(
         delete,
         tuple(snapshot.directory for snapshot in removal.snapshots),
         tuple(file.path for file in removal.files),
-        removal.size,
         len(removal.users_by_path),
         removal.outside,
-        len(planned.uses.snapshots),
         removal.spared,
         notes,
+        len(planned.uses.snapshots),
+        removal.size,
     )
 
 
@@ -467,7 +468,7 @@ def _removal(too_young: str) -> Argument:
     return several(
         argument("--older-than", metavar="AGE", help=f"{too_young} (default: %(default)s)"),
         switch("--delete", "remove the files; without it, they are only shown"),
-        switch("--json", "one JSON object instead of text"),
+        JSON_LINES,
     )
 
 
@@ -481,20 +482,13 @@ def _removal(too_young: str) -> Argument:
 )
 def _files(options: argparse.Namespace) -> None:
     uses = call(files, options)
-    if options.json:
-        print_json(map(_use_as_json, uses))
-        return
     prefix = str(Location.given(options.directory)).rstrip("/") + "/"
     lines = []
     for use in uses:
         users = _users([user.removeprefix(prefix) for user in use.snapshots])
         file = {"size": size_text(use.size), "modified": time_text(use.modified), "path": use.path.removeprefix(prefix)}
         lines.append({**file, "used_by": users})
-    print_table(["size", "modified", "path", "used_by"], lines, options, UNBOUNDED, frozenset({"path", "used_by"}))
-
-
-def _use_as_json(use: FileUse) -> dict[str, Any]:
-    return {"path": use.path, "size_in_bytes": use.size, "modified": use.modified, "snapshots": list(use.snapshots)}
+    print_table(["size", "modified", "path", "used_by"], lines, options, UNBOUNDED, frozenset({"path", "used_by"}), uses)
 
 
 def _users(users: list[str]) -> str:
@@ -549,8 +543,7 @@ def _retain(options: argparse.Namespace) -> bool:
 
 def _report(summary: RemovalSummary, options: argparse.Namespace) -> bool:
     if options.json:
-        names = ("removed", "snapshots", "files", "shared_files", "outside", "spared", "notes", "searched")
-        print_json([attributes(summary, names) | {"size_in_bytes": summary.size}])
+        print_json(summary)
         return bool(summary.files)
     for path in summary.files:
         say(path)

@@ -6,10 +6,13 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Unpack
 
+import pyarrow as pa
 import pytest
 
 from state_processor import OperatorIdentifier, cli
@@ -23,12 +26,14 @@ from state_processor.commands.command import (
     call,
     flags,
     parameters_of,
+    print_json,
+    print_table,
     repeated,
     switch,
 )
 from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
-from tests.state_processor.samples import ORDERS_PATH
+from tests.state_processor.samples import FIXTURES, ORDERS_PATH, TYPES_PATH
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "build-an-application.md"
 Installing = Callable[[str, str], None]
@@ -245,3 +250,105 @@ def test_the_help_of_a_positional_argument_is_in_the_docstring() -> None:
     (directory,) = _positionals(_sizes)
     assert directory.help == "a directory, as list_snapshots searches it: chk-1, 50 %%"
     assert [action.help for action in _positionals(lambda path: path)] == [""]
+
+
+@dataclass(frozen=True)
+class _File:
+    path: str
+    size: int
+    modified: datetime | None = None
+    users: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Report:
+    files: tuple[_File, ...]
+
+    def records(self) -> Iterator[_File]:
+        return iter(self.files)
+
+
+FILE = _File("a", 3, datetime(2026, 1, 2, tzinfo=UTC), ("chk-1",))
+LINE = '{"path": "a", "size_in_bytes": 3, "modified": "2026-01-02T00:00:00Z", "users": ["chk-1"]}\n'
+
+
+@pytest.mark.parametrize(
+    ("value", "lines"),
+    [
+        (FILE, LINE),
+        ([FILE, FILE], LINE * 2),
+        (iter([FILE]), LINE),
+        (_Report((FILE,)), LINE),
+        ([{"file": FILE}], f'{{"file": {LINE.strip()}}}\n'),
+        (pa.table({"key": [b"\x01", None]}), '{"key": "01"}\n{"key": null}\n'),
+        ([], ""),
+    ],
+)
+def test_lines_of_json(value: Any, lines: str, capsys: pytest.CaptureFixture[str]) -> None:
+    print_json(value)
+    assert capsys.readouterr().out == lines
+
+
+def test_json_instead_of_a_table_is_the_value(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"path": "a"}]
+    print_table(["path"], rows, argparse.Namespace(json=True), value=[FILE])
+    print_table(["path"], rows, argparse.Namespace(json=True))
+    assert capsys.readouterr().out == f'{LINE}{{"path": "a"}}\n'
+
+
+JOBS = str(FIXTURES / "running")
+SINK = str(FIXTURES / "sinks" / "2.3.0")
+PRINTED: dict[str, tuple[str, ...]] = {
+    "list": (JOBS,),
+    "history": (JOBS,),
+    "fleet": (JOBS,),
+    "sizes": (ORDERS_PATH, "--top", "2"),
+    "sink-state": (SINK, "--uid", "rolling"),
+    "explain": (TYPES_PATH, "--job", ORDERS_PATH),
+    "check": (ORDERS_PATH, "--job", TYPES_PATH),
+    "files": (JOBS,),
+    "orphans": (JOBS, "--older-than", "0s"),
+    "retain": (JOBS, "--keep", "1", "--older-than", "0s"),
+    "dispose": (ORDERS_PATH, "--older-than", "0s"),
+}
+"""Commands that print with ``--json`` what their function returns."""
+PRINTED_OTHERWISE = {
+    "inspect": "operators have their kinds",
+    "states": "types of PyFlink are advised",
+    "show": "the first rows only",
+    "get": "the rows of all states, with the names of the states",
+    "offsets": "printed as the rows of sink-state are; no fixture has a source",
+    "diff": "the states that differ, or the first values",
+    "find": "places, state that was searched as bytes, and jobs with --fleet",
+    "erase": "one document, as --report writes it",
+    "match": "one document, which rename-uid --mapping takes",
+    "sync": "one commit after the other with --follow",
+    "sql": "a query may be left out, for a prompt",
+}
+
+
+def test_all_commands_with_json_are_tried() -> None:
+    with_json = set()
+    for command in cli._commands(None):
+        parser = argparse.ArgumentParser()
+        for add in command.arguments:
+            add(parser)
+        if command.function is not None and any(action.dest == "json" for action in parser._actions):
+            with_json.add(command.name)
+    assert with_json == PRINTED.keys() | PRINTED_OTHERWISE.keys()
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_json_is_what_the_function_returns(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [name, *PRINTED[name], "--json"]
+    (command,) = cli._commands(name)
+    assert command.function is not None
+    value = call(command.function, cli.command_parser(name).parse_args(words))
+    capsys.readouterr()
+    print_json(value)
+    expected = capsys.readouterr().out
+    cli.main(words)
+    printed = capsys.readouterr().out
+    age = re.compile(r'"age_seconds": [0-9.]+')
+    assert age.sub("", printed) == age.sub("", expected)
+    assert printed
