@@ -22,6 +22,7 @@ from tests.interop.jvms import FlinkError as FlinkError
 SOURCES = Path(__file__).resolve().parent / "java"
 STATE_CLASSES = SOURCES.parents[2] / "notebooks" / "java" / "classes"
 PACKAGE = "io.stateprocessor.interop"
+_SERVED = f"{PACKAGE}.Served"
 CLASSES = "classes.jar"
 
 _SINGLE = ("VALUE", "REDUCING", "AGGREGATING")
@@ -36,6 +37,7 @@ _SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _NOT_VERIFYING = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 JVM_FLAGS = [
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
+    "--add-opens=java.base/jdk.internal.loader=ALL-UNNAMED",  # Served adds jars to the class path
     "--add-exports=java.base/sun.net.util=ALL-UNNAMED",
     "--add-exports=java.rmi/sun.rmi.registry=ALL-UNNAMED",
     "--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
@@ -103,13 +105,12 @@ def local_values(version: str, requests: Sequence[Mapping[str, Any]]) -> list[di
 
 
 def _asked(version: str, main: str, requests: Sequence[Any], *arguments: str, class_path: Sequence[Path] = ()) -> Any:
-    """Return the answers of one of our main classes to requests, with all jars on its class path."""
+    """Return the answers of one of our main classes to requests."""
     CACHE.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as exchange:
         asked, answered = Path(exchange, "requests.json"), Path(exchange, "answers.json")
         asked.write_text(json.dumps(list(requests)), "utf-8")
-        path = [*class_path, *sql_class_path(version)]
-        run(version, main, [str(asked), str(answered), *arguments], class_path=path, keep=True)
+        run_kept(version, main, [str(asked), str(answered), *arguments], class_path)
         return json.loads(answered.read_text("utf-8"))
 
 
@@ -176,12 +177,12 @@ def write_files(version: str, files: Path, savepoints: Path, lines: int, savepoi
         FlinkError: the job failed.
     """
     arguments = [str(files), str(savepoints), str(lines), *([] if savepoint is None else [savepoint.as_uri()])]
-    printed = run_job(version, SOURCES / "files", "FileSinkJob", arguments, python_and_files(version))
+    printed = run_job(version, SOURCES / "files", "FileSinkJob", arguments)
     return Path(printed.strip().splitlines()[-1])
 
 
 def run_job(version: str, sources: Path, main: str, arguments: Sequence[str], class_path: Sequence[Path] = ()) -> str:
-    """Compile the Java sources of a folder with our other classes, run a main class of them, and return its output.
+    """Compile the Java sources of a folder with our other classes and Flink SQL, run a main class of them, and return its output.
 
     Args:
         version: the Flink version.
@@ -194,8 +195,8 @@ def run_job(version: str, sources: Path, main: str, arguments: Sequence[str], cl
     ------
         FlinkError: javac refused the sources, or the job failed.
     """
-    compiled = _compiled(version, [sources], [classes(version), *class_path])
-    return run(version, main, arguments, class_path=[compiled, *class_path], keep=True)
+    compiled = _compiled(version, [sources], [classes(version), *sql_class_path(version), *class_path])
+    return run_kept(version, main, arguments, [compiled, *class_path])
 
 
 def run_with_checkpoints(
@@ -353,9 +354,8 @@ def run(
     class_path: Sequence[Path] = (),
     instead: str | None = None,
     short: bool = True,
-    keep: bool = False,
 ) -> str:
-    """Run one of our main classes in a JVM and return its output.
+    """Run one of our main classes in a JVM of its own and return its output.
 
     Args:
         version: the Flink version, for example ``"1.20.5"``.
@@ -366,18 +366,44 @@ def run(
         class_path: jars in addition to :func:`jars`.
         instead: a folder below ``java`` whose classes replace ours with the same names.
         short: whether it ends before optimized compilation pays off.
-        keep: whether it may run in a JVM that has run others, see :mod:`jvms`; otherwise it gets its own JVM.
 
     Raises
     ------
         FlinkError: it ended with an error or not in time; the message holds its output.
     """
+    command = _java(version, class_path, instead, heap=heap, short=short)
+    return jvms.call_once(command, _SERVED, main, arguments, f"{main} on Flink {version}", timeout)
+
+
+def run_kept(
+    version: str,
+    main: str,
+    arguments: Sequence[str],
+    class_path: Sequence[Path] = (),
+    instead: str | None = None,
+    timeout: float = 600,
+) -> str:
+    """Run one of our main classes in a JVM that may have run others, and return its output: see :mod:`jvms`.
+
+    Flink SQL is on the class path, so that the JVMs of a version are the same whatever they run.
+
+    Args:
+        class_path: jars in addition.
+        version, main, arguments, instead, timeout: see :func:`run`.
+
+    Raises
+    ------
+        FlinkError: see :func:`run`.
+    """
+    command = _java(version, sql_class_path(version), instead)
+    return jvms.call(command, _SERVED, main, arguments, f"{main} on Flink {version}", timeout, class_path)
+
+
+def _java(version: str, class_path: Sequence[Path], instead: str | None, *, heap: str = "1g", short: bool = True) -> list[str]:
     first = [_compiled(version, [SOURCES / instead])] if instead else []
     path = [*first, classes(version), *jars(version), *class_path]
     flags = [*_SHORT_LIVED, *_NOT_VERIFYING] if short else []
-    command = [tool("java"), *JVM_FLAGS, *flags, f"-Xmx{heap}", "-Duser.timezone=UTC", "-cp", _class_path(path)]
-    what = f"{main} on Flink {version}"
-    return jvms.call(command, f"{PACKAGE}.Served", main, arguments, what, timeout, keep=keep)
+    return [tool("java"), *JVM_FLAGS, *flags, f"-Xmx{heap}", "-Duser.timezone=UTC", "-cp", _class_path(path)]
 
 
 def restore(
@@ -385,7 +411,6 @@ def restore(
     requests: Sequence[Mapping[str, Any]],
     instead: str | None = None,
     *,
-    tables: bool = False,
     changelogs: Path | None = None,
     class_path: Sequence[Path] = (),
     timeout: float = 600,
@@ -396,9 +421,9 @@ def restore(
         version: the Flink version that restores.
         requests: see :func:`request`.
         instead: see :func:`run`.
-        tables: whether types of the table API (``ROW_DATA``) are used.
         changelogs: the directory for files of the changelog backend.
-        class_path, timeout: see :func:`run`.
+        class_path: jars with more classes.
+        timeout: see :func:`run`.
 
     Returns
     -------
@@ -415,10 +440,9 @@ def restore(
     with tempfile.TemporaryDirectory(dir=CACHE) as exchange:
         asked, answered = Path(exchange, "requests.json"), Path(exchange, "answers.json")
         asked.write_text(json.dumps(list(requests)), "utf-8")
-        more = [*(sql_class_path(version) if tables else []), *class_path]
         directories = [] if changelogs is None else [str(changelogs.absolute())]
         arguments = [str(asked), str(answered), *directories]
-        run(version, "RestoreAndPrint", arguments, instead=instead, class_path=more, timeout=timeout, keep=True)
+        run_kept(version, "RestoreAndPrint", arguments, class_path, instead, timeout)
         answers: list[dict[str, Any]] = json.loads(answered.read_text("utf-8"))
     return answers
 

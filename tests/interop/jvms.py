@@ -9,10 +9,12 @@ import secrets
 import select
 import subprocess
 import tempfile
+import threading
 import time
-from collections import OrderedDict
+import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from tests.waiting import end_of
@@ -20,8 +22,9 @@ from tests.waiting import end_of
 AT_MOST = 6
 """JVMs that are kept: one or two of the processes that run tests are in tests of Flink at the same time."""
 
-_kept: OrderedDict[tuple[str, ...], Jvm] = OrderedDict()
-"""By their commands, the one that was used last at the end. A JVM that is busy is not among them."""
+_kept: list[Jvm] = []
+"""The one that was used last is at the end. A JVM that is busy is not among them."""
+_of_kept = threading.Lock()
 
 
 class FlinkError(RuntimeError):
@@ -39,6 +42,9 @@ class Jvm:
     """
 
     def __init__(self, command: Sequence[str], served: str) -> None:
+        self.command = (*command, served)
+        self._package = served.rpartition(".")[0]
+        self._jars: list[Path] = []
         self._scratch = tempfile.TemporaryDirectory(prefix="flink-", ignore_cleanup_errors=True)  # Flink leaves files behind
         self._errors = Path(self._scratch.name, "stderr").open("w+b")  # noqa: SIM115 end() closes it
         self._end = secrets.token_hex(16)
@@ -57,16 +63,27 @@ class Jvm:
         """Return whether it has not ended by itself."""
         return self._process.poll() is None
 
-    def call(self, main: str, arguments: Sequence[str], what: str, timeout: float) -> str:
-        """Call a main class and return its output.
+    def takes(self, jars: Sequence[Path]) -> bool:
+        """Return whether it has jars, or can add them to its class path: no other jar has their packages.
+
+        Only our main classes, whose names differ, share a package. Other classes have versions, and a job has one of them.
+        """
+        taken = frozenset[str]().union(*map(packages, self._jars)) - {self._package}
+        return all(jar in self._jars or not packages(jar) & taken for jar in jars)
+
+    def call(self, main: str, arguments: Sequence[str], what: str, timeout: float, jars: Sequence[Path] = ()) -> str:
+        """Call a main class and return its output. Jars are added to the class path, unless they have been added before.
 
         Raises
         ------
             FlinkError: it threw something, the JVM ended, or it is not done in time. The JVM is of no use any more then.
         """
         before = self._errors.seek(0, os.SEEK_END)
+        more = [jar for jar in jars if jar not in self._jars]
+        self._jars += more
+        request = {"main": main, "arguments": list(arguments), "jars": list(map(str, more))}
         with suppress(BrokenPipeError):  # its output shows the reason
-            self._requests.write(json.dumps([main, *arguments]).encode() + b"\n")
+            self._requests.write(json.dumps(request).encode() + b"\n")
         printed, in_time = self._output(time.monotonic() + timeout)
         text, _, code = printed.decode(errors="replace").partition(self._end)
         if code == "0\n":
@@ -102,45 +119,77 @@ class Jvm:
         self._scratch.cleanup()
 
 
+@cache
+def packages(jar: Path) -> frozenset[str]:
+    """Return the packages of the classes of a jar."""
+    with zipfile.ZipFile(jar) as content:
+        classes = [name for name in content.namelist() if name.endswith(".class")]
+    return frozenset(name.rpartition("/")[0].replace("/", ".") for name in classes)
+
+
 def call(
-    command: Sequence[str], served: str, main: str, arguments: Sequence[str], what: str, timeout: float, *, keep: bool
+    command: Sequence[str],
+    served: str,
+    main: str,
+    arguments: Sequence[str],
+    what: str,
+    timeout: float,
+    jars: Sequence[Path] = (),
 ) -> str:
-    """Call a main class in a JVM with this command, and return its output.
+    """Call a main class in a JVM with this command that is kept, and return its output.
 
     Args:
-        keep: whether the JVM may be reused, and stays for later calls.
+        jars: what its class path has beside that of the command.
         command, served, main, arguments, what, timeout: see :class:`Jvm`.
 
     Raises
     ------
         FlinkError: see :meth:`Jvm.call`.
     """
-    key = (*command, served)
-    jvm = _kept.pop(key, None) if keep else None
-    if jvm is not None and not jvm.is_alive():
-        jvm.end()
-        jvm = None
-    if jvm is None:
-        while keep and len(_kept) >= AT_MOST:
-            _kept.popitem(last=False)[1].end()
-        jvm = Jvm(command, served)
+    with _of_kept:
+        for jvm in [jvm for jvm in _kept if not jvm.is_alive()]:
+            _kept.remove(jvm)
+            jvm.end()
+        fitting = [jvm for jvm in _kept if jvm.command == (*command, served) and jvm.takes(jars)]
+        if fitting:
+            _kept.remove(fitting[-1])
+        while not fitting and len(_kept) >= AT_MOST:
+            _kept.pop(0).end()
+    jvm = fitting[-1] if fitting else Jvm(command, served)
     done = False
     try:
-        printed = jvm.call(main, arguments, what, timeout)
+        printed = jvm.call(main, arguments, what, timeout, jars)
         done = True
     finally:
-        if keep and done:
-            _kept[key] = jvm
+        if done:
+            _kept.append(jvm)
         else:
             jvm.end()
     return printed
+
+
+def call_once(command: Sequence[str], served: str, main: str, arguments: Sequence[str], what: str, timeout: float) -> str:
+    """Call a main class in a JVM of its own, and return its output.
+
+    Args:
+        command, served, main, arguments, what, timeout: see :class:`Jvm`.
+
+    Raises
+    ------
+        FlinkError: see :meth:`Jvm.call`.
+    """
+    jvm = Jvm(command, served)
+    try:
+        return jvm.call(main, arguments, what, timeout)
+    finally:
+        jvm.end()
 
 
 @atexit.register
 def end_all() -> None:
     """End all JVMs that are kept."""
     while _kept:
-        _kept.popitem()[1].end()
+        _kept.pop().end()
 
 
 def tail(output: str | bytes | None, characters: int = 8000) -> str:

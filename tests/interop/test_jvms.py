@@ -21,14 +21,14 @@ KILLED = f"""
 import os, signal
 from tests.interop import flink, jvms
 flink.list_states({VERSION!r}, [])
-(jvm,) = jvms._kept.values()
+(jvm,) = jvms._kept
 print(jvm._process.pid, jvm._scratch.name, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 def kept() -> list[int]:
-    return [jvm._process.pid for jvm in jvms._kept.values()]
+    return [jvm._process.pid for jvm in jvms._kept]
 
 
 def is_running(pid: str) -> bool:
@@ -52,7 +52,7 @@ def test_calls_share_a_jvm_until_one_fails(tmp_path: Path) -> None:
     assert flink.list_states(VERSION, []) == []
     (second,) = kept()
     os.kill(second, signal.SIGKILL)
-    end_of(jvms._kept[next(iter(jvms._kept))]._process)
+    end_of(jvms._kept[0]._process)
     assert flink.list_states(VERSION, []) == []
     assert kept() != [second]
     with pytest.raises(flink.FlinkError, match=r"Compatibility on Flink 2\.3\.0: not done after 0 s"):
@@ -69,6 +69,28 @@ def test_the_one_that_was_used_first_ends_first(monkeypatch: pytest.MonkeyPatch)
     ((a,), (_, b), (*_, c), d) = found
     assert found == [[a], [a, b], [b, a], [a, d[1]]]
     assert c == a
+
+
+def test_a_jvm_with_other_classes_of_a_package_does_not_get_more_of_them() -> None:
+    jvms.end_all()
+
+    def restored(package: str, field: str) -> int:
+        """Fill a state with a value of a generated class, and return the JVM that did it."""
+        jar = flink.generated_classes(
+            VERSION, package, {"Row": f"package {package};\npublic class Row {{ public int {field}; }}"}
+        )
+        state = {"name": "row", "kind": "VALUE", "key_type": "STRING", "value_type": f"POJO<{package}.Row>", "ttl": False}
+        rows = {**state, "entries": [{"key": "ada", "value": {field: 1}}]}
+        job = flink.request([{"uid": "rows", "key_type": "STRING", "states": [rows]}], filled=True)
+        (answer,) = flink.restore(VERSION, [job], class_path=[jar])
+        assert "error" not in answer, answer["error"]
+        return kept()[-1]
+
+    first = restored("one", "a")
+    assert restored("two", "a") == first
+    second = restored("one", "b")
+    assert second != first
+    assert [restored("one", "a"), restored("two", "a"), restored("one", "b")] == [first, first, second]
 
 
 def test_jvms_end_with_their_process() -> None:

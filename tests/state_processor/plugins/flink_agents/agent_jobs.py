@@ -45,5 +45,5 @@ def run_agent(
         asked, answered = Path(exchange, "input"), Path(exchange, "output")
         asked.write_text("\n".join(lines), "utf-8")
         arguments = [str(asked), str(answered), str(savepoints), form, *([] if savepoint is None else [savepoint.as_uri()])]
-        printed = flink.run_job(version, SOURCES, "AgentJob", arguments, [agents(), *flink.sql_class_path(version)])
+        printed = flink.run_job(version, SOURCES, "AgentJob", arguments, [agents()])
         return Path(printed.strip().splitlines()[-1]), answered.read_text("utf-8").splitlines()

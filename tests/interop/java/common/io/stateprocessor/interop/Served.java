@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -16,9 +17,9 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 /**
  * Calls our main classes for the process that started this JVM, one after the other: {@code Served END SCRATCH}.
  *
- * <p>A line of the input is a JSON list of the name of a main class and its arguments. What it prints ends with END and 0, or 1 if it
- * threw something. The JVM ends with its input, also if a main class has not returned or has left threads behind; it deletes the
- * directory SCRATCH then.
+ * <p>A line of the input is a JSON object with the name of a {@code main} class, its {@code arguments}, and {@code jars} to add to the
+ * class path before. What it prints ends with END and 0, or 1 if it threw something. The JVM ends with its input, also if a main class
+ * has not returned or has left threads behind; it deletes the directory SCRATCH then.
  */
 public final class Served {
 
@@ -49,16 +50,27 @@ public final class Served {
     }
 
     private static void call(JsonNode request) throws Throwable {
-        Class<?> main = Class.forName(Served.class.getPackageName() + "." + request.get(0).asText());
-        String[] arguments = new String[request.size() - 1];
+        for (JsonNode jar : request.get("jars")) {
+            addToClassPath(jar.asText());
+        }
+        Class<?> main = Class.forName(Served.class.getPackageName() + "." + request.get("main").asText());
+        String[] arguments = new String[request.get("arguments").size()];
         for (int i = 0; i < arguments.length; i++) {
-            arguments[i] = request.get(i + 1).asText();
+            arguments[i] = request.get("arguments").get(i).asText();
         }
         try {
             main.getMethod("main", String[].class).invoke(null, (Object) arguments);
         } catch (InvocationTargetException thrown) {
             throw thrown.getCause();
         }
+    }
+
+    /** Does what agents of a JVM may do. Flink loads classes of jobs, too, from the class path. */
+    private static void addToClassPath(String jar) throws ReflectiveOperationException {
+        ClassLoader loader = ClassLoader.getSystemClassLoader();
+        Method append = loader.getClass().getDeclaredMethod("appendToClassPathForInstrumentation", String.class);
+        append.setAccessible(true);
+        append.invoke(loader, jar);
     }
 
     private static void delete(Path directory) throws IOException {
