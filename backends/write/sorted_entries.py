@@ -25,6 +25,7 @@ _INSERTED: Final = 40
 """Up to so many words are sorted by insertion."""
 _MORE: Final = 9
 """The rest of a key that continues behind a word of eight bytes."""
+_FIRST_PARTS: Final = 16
 _FEW: Final = 256
 """Entries that are objects of Python at a time."""
 
@@ -286,6 +287,13 @@ def _sorted_lines(data, starts, prefix):  # type: ignore[no-untyped-def]
     return line, repeated
 
 
+@kernel
+def _copy_parts(parts, larger):  # type: ignore[no-untyped-def]
+    for i in range(len(parts)):
+        larger[i, 0] = parts[i, 0]
+        larger[i, 1] = parts[i, 1]
+
+
 @entry_point(read(uint8), written(uint32), int64, written(uint64), written(int64, 2), allocates=True)
 def _sort_keys(data, starts, prefix, words, counts):  # type: ignore[no-untyped-def]
     """Sort the starts of entries by their keys. ``words`` has room for as many numbers.
@@ -298,8 +306,8 @@ def _sort_keys(data, starts, prefix, words, counts):  # type: ignore[no-untyped-
     repeated = np.int64(-1)
     other_words = np.empty(len(starts), np.uint64)
     other_starts = np.empty(len(starts), np.uint32)
-    parts = np.empty((len(starts) // 2 + 1, 2), np.uint32)  # keys that agree so far
-    next_parts = np.empty((len(starts) // 2 + 1, 2), np.uint32)
+    parts = np.empty((_FIRST_PARTS, 2), np.uint32)  # keys that agree so far
+    next_parts = np.empty((_FIRST_PARTS, 2), np.uint32)
     parts[0, 0] = 0
     parts[0, 1] = len(starts)
     count = 1
@@ -322,6 +330,10 @@ def _sort_keys(data, starts, prefix, words, counts):  # type: ignore[no-untyped-
                     first, repeated_start = _sort_ends(data, starts, words, other_words, other_starts, begin, stop, depth, counts)
                     repeated = max(repeated, repeated_start)
                     if stop - first > 1:
+                        if next_count == len(next_parts):
+                            larger = np.empty((2 * len(next_parts), 2), np.uint32)
+                            _copy_parts(next_parts, larger)
+                            next_parts = larger
                         next_parts[next_count, 0] = first
                         next_parts[next_count, 1] = stop
                         next_count += 1

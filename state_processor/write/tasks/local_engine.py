@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 
-from state_processor.backends.files.ordered_threads import chosen_threads
+from state_processor.backends.files.ordered_threads import chosen_threads, thread_count
 from state_processor.backends.files.scratch import scratch_space
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.write.staging import Staging
@@ -137,7 +137,8 @@ class LocalEngine:
         release()
         numbers = tuple((i,) for i in range(files.parallelism))
         second_pass = SecondPass(((0, files.write),), staging, indexes, numbers, _SharedMemory(_WORKING_BYTES).reserved)
-        threads = self._threads or (_LOCAL_THREADS if staging.is_local else _REMOTE_THREADS)
+        local_threads = min(_LOCAL_THREADS, thread_count())  # each has a key group in memory, and waits for the processor alone
+        threads = self._threads or (local_threads if staging.is_local else _REMOTE_THREADS)
         return results_by_number(_run_in_threads(second_pass, files.parallelism, threads))
 
     def _encoded(self, rows_pass: RowsPass, staging: Staging) -> Sequence[BlobIndex]:

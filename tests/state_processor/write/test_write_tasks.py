@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
+from state_processor.backends.files import ordered_threads
 from state_processor.backends.state.descriptions import keyed_header, register
 from state_processor.backends.write.entry_encoder import BLOB_ORDER
 from state_processor.backends.write.keyed_writer import KeyedStateWriter
@@ -184,13 +185,13 @@ class WriteTogether:
         return self.write(subtask, blobs, staging)
 
 
-def write_together(staging: Staging, parties: int, seconds: float) -> None:
+def write_together(staging: Staging, parties: int, seconds: float, threads: int | None = 2) -> None:
     """Write two subtasks. A writer waits until all parties write."""
     encode = FirstPass(encode_rows(target(), StateColumns(0, COLUMNS)), staging)
     rows = EncodedRows(batch([], []).schema, blob_indexes(encode([batch(list(range(100)), ["n"] * 100)])))
     task = EncodeRows(target(), (StateColumns(0, COLUMNS),))
     together = WriteTogether(WriteKeyedState(target()), threading.Barrier(parties, timeout=seconds))
-    LocalEngine(threads=2).write_files([StateFiles([RowsPass(rows, list(COLUMNS), task)], [], 2, together)], staging)
+    LocalEngine(threads=threads).write_files([StateFiles([RowsPass(rows, list(COLUMNS), task)], [], 2, together)], staging)
 
 
 def test_writers_share_memory(staging: Staging, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,6 +200,16 @@ def test_writers_share_memory(staging: Staging, monkeypatch: pytest.MonkeyPatch)
     write_together(staging, 1, seconds=60)  # one after the other
     with pytest.raises(threading.BrokenBarrierError):
         write_together(staging, 2, seconds=0.2)
+
+
+def test_a_writer_for_each_processor(staging: Staging, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STATE_PROCESSOR_THREADS", raising=False)
+    monkeypatch.setattr(ordered_threads, "_processors", lambda: 2)
+    write_together(staging, 2, seconds=60, threads=None)
+    monkeypatch.setattr(ordered_threads, "_processors", lambda: 1)
+    write_together(staging, 1, seconds=60, threads=None)
+    with pytest.raises(threading.BrokenBarrierError):
+        write_together(staging, 2, seconds=0.2, threads=None)
 
 
 def test_writers_know_how_many_entries_come(staging: Staging, monkeypatch: pytest.MonkeyPatch) -> None:
