@@ -279,7 +279,7 @@ def print_table(
     Values of the columns ``whole`` are never shortened. With ``--json``, print the ``value`` that the rows are made of, by
     default the rows.
     """
-    if options.json:
+    if getattr(options, "json", False):
         print_json(rows if value is None else value)
     elif options.vertical:
         say(render_vertical(columns, [list(map(row.get, columns)) for row in rows]))
