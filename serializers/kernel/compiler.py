@@ -139,7 +139,7 @@ def kernel(function: Function) -> Any:
 
 
 def inlined_kernel(function: Function) -> Any:
-    """Compile a function as a part of its caller: other calls pass seven or nine words for each array."""
+    """Compile a function as a part of its caller: other calls pass two or three words for each array."""
     return Kernel(function, is_part=True, inlined=True)
 
 

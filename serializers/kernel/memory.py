@@ -30,8 +30,8 @@ _DATA: Final = 1
 def _pointer(context: Any, builder: Any, signature: Any, args: Any, bits: int) -> Any:
     from llvmlite import ir
 
-    array = context.make_array(signature.args[0])(context, builder, args[0])
-    return builder.bitcast(builder.gep(array.data, [args[1]]), ir.IntType(bits).as_pointer())
+    data = builder.extract_value(args[0], context.data_model_manager[signature.args[0]].get_field_position("data"))
+    return builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(bits).as_pointer())
 
 
 def _loader(bits: int, *, signed: bool, big_endian: bool) -> Any:

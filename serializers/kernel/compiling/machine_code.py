@@ -395,7 +395,7 @@ def _compiler_stamp() -> str:
     """Return a digest of the modules that compile kernels, which are not imported for it."""
     loader: Any = __spec__.loader
     here = Path(__file__)
-    sources = (loader.get_data(str(here.with_name(name))) for name in (here.name, "pipeline.py"))
+    sources = (loader.get_data(str(here.with_name(name))) for name in (here.name, "generation.py", "pipeline.py"))
     return hashlib.sha256(b"\n".join(sources)).hexdigest()
 
 

@@ -14,163 +14,23 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
-from operator import getitem
 from types import BuiltinFunctionType, ModuleType
 from typing import Any, Final, Protocol
 
-from llvmlite import ir as llvm
 from numba.core import ir, types
-from numba.core.cgutils import alloca_once
-from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, Flags, compile_extra
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import FunctionPass, PassManager, register_pass
 from numba.core.errors import CompilerError
 from numba.core.ir_utils import build_definitions
-from numba.core.lowering import Lower
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.runtime.nrt import rtsys
 from numba.core.typed_passes import IRLegalization, NativeLowering, NoPythonBackend, NopythonTypeInference
 from numba.core.typing.context import Context
-from numba.core.untyped_passes import FixupArgs, IRProcessing, TranslateByteCode
+from numba.core.untyped_passes import FixupArgs, TranslateByteCode
 from numba.extending import intrinsic
-from numba.np.arrayobj import populate_array
 
-from state_processor.serializers.kernel.compiling.machine_code import DATA_WORD, RESULT_WORDS, SHAPE_WORD, ResultKind
-
-
-class _Part(JITCodeLibrary):  # type: ignore[misc]
-    """The code of a function that its callers link, without optimization and machine code of its own."""
-
-    def _optimize_final_module(self) -> None:
-        """Leave the optimization to the callers, which optimize all their parts."""
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._verify_declare_only_symbols()
-        self._finalized = True
-
-    def get_pointer_to_function(self, name: str) -> int:
-        """Link the parts of this part. Return 0: no function has an address."""
-        self._ensure_finalized()
-        return 0
-
-    @property
-    def codegen(self) -> _Part:
-        """The receiver of :meth:`set_env`."""
-        return self
-
-    def set_env(self, name: str, environment: Any) -> None:
-        """Do nothing: a kernel needs no objects of Python."""
-
-
-class Whole(_Part):
-    """The code of a kernel and of all its parts, as an object file that defines a symbol.
-
-    ``from_python``: the symbol is called with an array of words, one for each argument, and returns whether memory is missing. A
-    number is a word, an array the address of its ``__array_struct__``. The first two words receive the type of the result and the
-    result. Otherwise the symbol is the kernel itself.
-    """
-
-    def __init__(self, codegen: Any, symbol: str, *, from_python: bool) -> None:
-        super().__init__(codegen, symbol)
-        self._from_python = from_python
-        self.object_code = b""
-
-    def export(self, context: Any, description: Any) -> None:
-        """Define the symbol."""
-        self._kernel = description.llvm_func_name
-        if self._from_python:
-            self.add_ir_module(_called_with_words(context, description, self.name))
-
-    def _optimize_final_module(self) -> None:
-        kernel = self._final_module.get_function(self._kernel)
-        if self._from_python:
-            # LLVM would change the arguments of an internal function, which makes the decode kernel an eighth slower
-            kernel.name, kernel.linkage = f"{self.name}_body", "linkonce_odr"
-        else:
-            kernel.name = self.name
-        super(_Part, self)._optimize_final_module()
-
-    def _finalize_final_module(self) -> None:
-        super()._finalize_final_module()
-        self.object_code = self._codegen._tm.emit_object(self._final_module)
-
-
-def _called_with_words(context: Any, description: Any, symbol: str) -> Any:
-    """Return a module with the function of :class:`Whole` for calls from Python."""
-    module = context.create_module(symbol)
-    word = llvm.IntType(64)
-    function = llvm.Function(module, llvm.FunctionType(llvm.IntType(32), [word.as_pointer()]), symbol)
-    builder = llvm.IRBuilder(function.append_basic_block())
-    words = function.args[0]
-
-    def word_at(address: Any, index: int) -> Any:
-        return builder.load(builder.gep(address, [word(index)]))
-
-    arguments = []
-    for index, argument in enumerate(description.argtypes):
-        value = word_at(words, index + RESULT_WORDS)
-        if isinstance(argument, types.Array):
-            interface = builder.inttoptr(value, word.as_pointer())
-            sizes = builder.inttoptr(word_at(interface, SHAPE_WORD), word.as_pointer())
-            shape = [word_at(sizes, dimension) for dimension in range(argument.ndim)]
-            item = context.get_abi_sizeof(context.get_data_type(argument.dtype))
-            strides = [word(item)]
-            for size in reversed(shape[1:]):
-                strides.insert(0, builder.mul(strides[0], size))
-            array = context.make_array(argument)(context, builder)
-            data = builder.inttoptr(word_at(interface, DATA_WORD), array.data.type)
-            populate_array(array, data, shape, strides, word(item), None, None)
-            arguments.append(array._getvalue())
-        else:
-            arguments.append(builder.trunc(value, context.get_value_type(argument)))
-    result, types_ = description.restype, description.argtypes
-    callee = llvm.Function(module, context.call_conv.get_function_type(result, types_), description.llvm_func_name)
-    status, value = context.call_conv.call_function(builder, callee, result, types_, arguments)
-    if isinstance(result, types.NoneType):
-        kind, value = ResultKind.NONE, word(0)
-    elif isinstance(result, types.Boolean):
-        kind, value = ResultKind.TRUTH, builder.zext(value, word)
-    elif isinstance(result, types.Integer) and result.signed:  # type: ignore[attr-defined]
-        kind, value = ResultKind.NUMBER, builder.sext(value, word)
-    else:
-        raise CompilerError(f"{description.qualname} returns {result}: a kernel returns a number, a truth value or None")
-    for index, output in enumerate((word(kind), value)):
-        builder.store(output, builder.gep(words, [word(index)]))
-    builder.ret(builder.zext(status.is_error, llvm.IntType(32)))
-    return module
-
-
-class _Operations(Lower):  # type: ignore[misc]
-    """Numba's generator of code, which takes the signature of an operation from the inference of types."""
-
-    def lower_binop(self, resty: Any, expr: Any, op: Any) -> Any:
-        """Generate the code of an operation with two operands, neither of which is a constant of Numba's rewriting passes."""
-        return self._operation(resty, expr, op, expr.lhs, expr.rhs, self.fndesc.calltypes[expr])
-
-    def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> Any:
-        """Generate the code of an access to an element."""
-        return self._operation(resty, expr, getitem, value, index, signature)
-
-    def create_cfunc_wrapper(self) -> None:
-        """Define the symbol of the kernel."""
-        self.library.export(self.context, self.fndesc)
-
-    def alloca_lltype(self, name: str, lltype: Any, datamodel: Any = None) -> Any:
-        """Reserve memory for a variable, without the size that only debuggers need."""
-        return alloca_once(self.builder, lltype, name=name, zfill=False)
-
-    def _operation(self, result: Any, expr: Any, op: Any, left: Any, right: Any, signature: Any) -> Any:
-        context = self.context
-        function = context.typing_context.resolve_value_type(op)
-        operands = [
-            context.cast(self.builder, self.loadvar(operand.name), self.typeof(operand.name), expected)
-            for operand, expected in zip((left, right), signature.args, strict=True)
-        ]
-        call = context.typing_context.resolve_function_type(function, signature.args, {})
-        value = context.get_function(function, call)(self.builder, operands)
-        return context.cast(self.builder, value, signature.return_type, result)
+from state_processor.serializers.kernel.compiling.generation import Operations, Part, Whole, plain_signature
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -180,9 +40,9 @@ class _Lowering(NativeLowering):  # type: ignore[misc]
     _name = "kernel_lowering"
 
     @property
-    def lowering_class(self) -> type[_Operations]:
+    def lowering_class(self) -> type[Operations]:
         """The generator of code."""
-        return _Operations
+        return Operations
 
 
 class _RememberingContext(Context):  # type: ignore[misc]
@@ -212,7 +72,7 @@ class _RememberingContext(Context):  # type: ignore[misc]
         key = func, plain if all(isinstance(argument, types.Number | types.Boolean) for argument in plain) else tuple(args)
         signature = _signatures.get(key)
         if signature is None:
-            signature = super().resolve_function_type(func, key[1], kws)
+            signature = plain_signature(func.typing_key, key[1]) or super().resolve_function_type(func, key[1], kws)
             if signature is not None:
                 _signatures[key] = signature
         return signature
@@ -335,7 +195,6 @@ class _Ends(IRLegalization):  # type: ignore[misc]
 _PASSES: Final = (
     TranslateByteCode,
     FixupArgs,
-    IRProcessing,
     _FewerStatements,
     NopythonTypeInference,
     _Ends,
@@ -362,10 +221,10 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
 
 
 class PartCompiler(KernelCompiler):
-    """The same with a :class:`_Part` for the code."""
+    """The same with a :class:`Part` for the code."""
 
     def __init__(self, typing_context: Any, target_context: Any, library: Any, *options: Any) -> None:
-        super().__init__(typing_context, target_context, _Part(target_context.codegen(), "part"), *options)
+        super().__init__(typing_context, target_context, Part(target_context.codegen(), "part"), *options)
 
 
 class Compilable(Protocol):

@@ -10,7 +10,7 @@ from numba.core.errors import CompilerError
 
 from state_processor.serializers.kernel.compiler import DeclaredKernel, entry_point, kernel
 from state_processor.serializers.kernel.compiling import machine_code
-from state_processor.serializers.kernel.signatures import int64, read, uint64, written
+from state_processor.serializers.kernel.signatures import boolean, int64, read, uint64, written
 
 LIMIT = 5
 
@@ -45,6 +45,51 @@ def classify(numbers, kinds):  # type: ignore[no-untyped-def]
     return at + status
 
 
+@kernel
+def smallest(first, second):  # type: ignore[no-untyped-def]
+    """Return the smaller number, the larger, and whether they are equal."""
+    return min(first, second), max(first, second, -first), first == second
+
+
+@kernel
+def put_line(lines, line, is_even):  # type: ignore[no-untyped-def]
+    """Write a line of a table."""
+    for column in range(1, 3):
+        lines[line, column] = -column if is_even else lines[line, 0] * column
+
+
+@entry_point(read(int64, 2), written(int64, 2), boolean)
+def rewrite(numbers, lines, skips):  # type: ignore[no-untyped-def]
+    """Write lines with the smaller and the larger number of each pair; return a number of all."""
+    total = 0
+    last = 0
+    for line in range(len(numbers)):
+        pair = numbers[line]
+        if skips and pair[0] == LIMIT:
+            continue
+        low, high, is_equal = smallest(pair[0], numbers[line, 1])
+        last = line
+        if low < -LIMIT:
+            break
+        lines[line, 0] = int(high) - abs(low)
+        put_line(lines, line, line % 2 == 0)
+        for other in range(line):
+            for column in range(2 if is_equal else 1):
+                lines[other, column] += high
+            if other > LIMIT:
+                break
+        total += low * 100
+    for line in range(last, last + 2):
+        total += line
+    return total
+
+
+@entry_point(read(int64))
+def last_of(numbers):  # type: ignore[no-untyped-def]
+    """Return the last number, with an index from the end."""
+    return numbers[-1]
+
+
 @entry_point(int64, allocates=True)
 def squares_below(limit):  # type: ignore[no-untyped-def]
     """Return the sum of the squares below a number, from an array."""
@@ -74,6 +119,23 @@ def test_compiled_kernels_do_what_their_functions_do(numbers: list[int]) -> None
     compiled = classify(inputs, outputs[0])
     assert compiled == classify._function.py_func(inputs, outputs[1])
     assert outputs[0].tolist() == outputs[1].tolist()
+
+
+@pytest.mark.parametrize("skips", [False, True])
+@pytest.mark.parametrize(
+    "pairs", [[], [(1, 2)], [(3, -4), (5, 5), (0, 0), (5, 9), (7, 7), (2, 1), (1, 1), (4, 4), (-9, 9), (1, 2)]]
+)
+def test_elements_loops_and_calls_do_what_python_does(pairs: list[tuple[int, int]], skips: bool) -> None:
+    inputs = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    outputs = [np.zeros((len(pairs), 3), dtype=np.int64) for _ in range(2)]
+    rewrite.compile()
+    assert rewrite(inputs, outputs[0], skips) == rewrite._function.in_python(inputs, outputs[1], skips)
+    assert outputs[0].tolist() == outputs[1].tolist()
+
+
+def test_indexes_from_the_end_are_refused() -> None:
+    with pytest.raises(CompilerError, match="an index of the kernel last_of is -1: count it from the first element"):
+        last_of.compile()
 
 
 def test_kernels_make_arrays() -> None:
