@@ -70,6 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
     While these collect tests, the archive of Spark's classes is made. Kernels are compiled, whatever test is the first.
     """
     kernel_interpreter.stop()
+    gc.disable()  # a collection of tests makes objects that stay
     limits.configure(config, 60 * config.getoption("run_minutes"))
     if hasattr(config, "workerinput"):
         for name in ("COLUMNS", "LINES"):
@@ -112,6 +113,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)  # tests make many short-lived objects, and few circles of objects
+    gc.enable()
 
 
 @pytest.fixture

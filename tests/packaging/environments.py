@@ -118,11 +118,15 @@ def lower_bounds() -> tuple[str, ...]:
     return tuple(f"{b[1]}=={b[2]}{'.0' if b[2].count('.') < 2 else ''}" for b in bounds if b)
 
 
-def build(target: Path) -> tuple[Path, Path]:
-    """Build the wheel and the sdist of the checkout, in a copy of it."""
+def build(target: Path) -> None:
+    """Build the wheel and the sdist of the checkout in a directory, from a copy of it."""
     copy = target / "checkout"
     shutil.copytree(ROOT, copy, symlinks=True, ignore=shutil.ignore_patterns(*_LEFT_OUT))
     _run(sys.executable, "-m", "build", "--outdir", str(target), str(copy))
+
+
+def built(target: Path) -> tuple[Path, Path]:
+    """Return the wheel and the sdist in a directory."""
     (wheel,), (sdist,) = target.glob("*.whl"), target.glob("*.tar.gz")
     return wheel, sdist
 
@@ -156,7 +160,8 @@ def main() -> int:
         every.insert(0, Environment("oldest", str(pythons[PYTHONS[0]]), lower_bounds()))
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        wheel, _ = build(Path(folder))
+        build(Path(folder))
+        wheel, _ = built(Path(folder))
         for environment in every:
             try:
                 environment.install(wheel)
