@@ -32,11 +32,18 @@ def loop():
 threads = [threading.Thread(target=loop, daemon=True) for _ in range(16)]
 for thread in threads:
     thread.start()
-hung = 0
+children = []
 for _ in range(20):
     child = os.fork()
     if child == 0:
         os._exit(0 if read() == expected else 3)
+    children.append(child)
+    time.sleep(0.05)  # the threads go on to other places
+ended.set()  # children have no threads of this process
+for thread in threads:
+    thread.join(60)
+hung = 0
+for child in children:
     for _ in range(6000):  # five minutes: busy machines are slow
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
@@ -47,9 +54,6 @@ for _ in range(20):
         hung += 1
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-ended.set()
-for thread in threads:
-    thread.join(60)
 print(hung, problems)
 """
 
