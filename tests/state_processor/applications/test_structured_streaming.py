@@ -28,8 +28,14 @@ def opened(spark: SparkSession, name: str) -> sp.StreamingCheckpoint:
 
 
 @pytest.fixture(scope="module")
-def variables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> sp.StreamingCheckpoint:
-    return sp.StreamingCheckpoint(spark, specimen(spark, "variables", tmp_path_factory.mktemp("variables")))
+def variables_path(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkpoint of a query with variables. A test that changes it puts it back."""
+    return specimen(spark, "variables", tmp_path_factory.mktemp("variables"))
+
+
+@pytest.fixture(scope="module")
+def variables(spark: SparkSession, variables_path: Path) -> sp.StreamingCheckpoint:
+    return sp.StreamingCheckpoint(spark, variables_path)
 
 
 @pytest.fixture
@@ -162,13 +168,17 @@ def test_names_and_types_that_look_like_those_of_spark(spark: SparkSession, tmp_
     assert timers.count() == counts.count()
 
 
-def test_a_query_without_time_does_not_have_timers(spark: SparkSession, tmp_path: Path) -> None:
-    checkpoint = specimen(spark, "variables", tmp_path)
-    (described,) = (checkpoint / "state" / "0" / "_metadata" / "v2").glob("0")
-    described.write_text(described.read_text("utf-8").replace("EventTime", "None"), "utf-8")
-    described.with_name(".0.crc").unlink()
-    with pytest.raises(sp.OptionError, match="operator 0 does not have timers: its time mode is None"):
-        sp.StreamingCheckpoint(spark, checkpoint).read_timers()
+def test_a_query_without_time_does_not_have_timers(spark: SparkSession, variables_path: Path) -> None:
+    (described,) = (variables_path / "state" / "0" / "_metadata" / "v2").glob("0")
+    before = {file: file.read_bytes() for file in (described, described.with_name(".0.crc"))}
+    try:
+        described.write_text(described.read_text("utf-8").replace("EventTime", "None"), "utf-8")
+        described.with_name(".0.crc").unlink()
+        with pytest.raises(sp.OptionError, match="operator 0 does not have timers: its time mode is None"):
+            sp.StreamingCheckpoint(spark, variables_path).read_timers()
+    finally:
+        for file, content in before.items():
+            file.write_bytes(content)
 
 
 def test_values_with_time_to_live_have_their_expiry(spark: SparkSession, tmp_path: Path) -> None:
@@ -226,10 +236,13 @@ def test_variables_that_do_not_exist(variables: sp.StreamingCheckpoint, name: st
         variables.read_state(name)
 
 
-def test_a_checkpoint_with_variables_that_was_moved(spark: SparkSession, tmp_path: Path) -> None:
-    moved = specimen(spark, "variables", tmp_path).rename(tmp_path / "moved")
-    with pytest.raises(sp.MissingFileError, match=r"Spark looks for \S+/checkpoint/state/0/\S+\. .*copy it back there"):
-        sp.StreamingCheckpoint(spark, moved).read_state("count")
+def test_a_checkpoint_with_variables_that_was_moved(spark: SparkSession, variables_path: Path, tmp_path: Path) -> None:
+    moved = variables_path.rename(tmp_path / "moved")
+    try:
+        with pytest.raises(sp.MissingFileError, match=r"Spark looks for \S+/checkpoint/state/0/\S+\. .*copy it back there"):
+            sp.StreamingCheckpoint(spark, moved).read_state("count")
+    finally:
+        moved.rename(variables_path)
 
 
 def test_timers_of_other_operators(spark: SparkSession) -> None:
