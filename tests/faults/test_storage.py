@@ -302,7 +302,13 @@ def test_files_that_the_kernel_limits(tmp_path: Path) -> None:
     write = Write(str(tmp_path / "new"), end=3000)
     program = f"from tests.faults.writes import Write; Write({write.target!r}, end=3000).run()"
     done = subprocess.run(
-        [sys.executable, "-c", program], preexec_fn=_limited, capture_output=True, text=True, check=False, timeout=300
+        # -B: Python does not notice that the limit cuts a compiled module off, which later processes could not import
+        [sys.executable, "-B", "-c", program],
+        preexec_fn=_limited,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     assert done.returncode == 1
     assert "File too large" in done.stderr.splitlines()[-1]
@@ -317,7 +323,7 @@ def test_scratch_space_that_the_kernel_limits(base: str, tmp_path: Path) -> None
     """Tables of a new store fail, and tables of changes."""
     arguments = [str(SNAPSHOTS[base]), str(tmp_path), *map(str, STORE_LIMITS)]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.faults.limited_store", *arguments],
+        [sys.executable, "-B", "-m", "tests.faults.limited_store", *arguments],
         env=os.environ | {DIRECTORY_VARIABLE: str(tmp_path / "scratch")},
         capture_output=True,
         text=True,
