@@ -25,6 +25,7 @@ from state_processor.spark.task_errors import raise_errors_of_tasks
 from state_processor.spark.versions import start_configuration
 from state_processor.support.errors import OptionError
 from state_processor.support.locks import process_lock
+from state_processor.support.mappings import attributes
 
 _SOURCES: Final = {
     "state_processor.spark.datasource": ("FlinkSavepointDataSource", "FlinkSavepointMetadataDataSource"),
@@ -117,7 +118,10 @@ def _register_formats(spark: SparkSession, allow_serializers: str | Iterable[str
 
 
 def _sources() -> list[type[DataSource]]:
-    return [getattr(import_module(module), name) for module, names in _SOURCES.items() for name in names]
+    sources: list[type[DataSource]] = []
+    for module, names in _SOURCES.items():
+        sources += attributes(import_module(module), names).values()
+    return sources
 
 
 def _are_found(spark: SparkSession) -> bool:

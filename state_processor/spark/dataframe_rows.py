@@ -135,14 +135,16 @@ class PartitionTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows after all steps. Spark gives columns by number, and times in the zone of the session."""
-        names = self.input_schema.names
-        tables: Iterator[pa.Table] = (
-            pa.Table.from_arrays(b.columns, names).cast(self.input_schema) for b in batches if b.num_rows
-        )
+        tables = self._tables(batches)
         for step in self.steps:
             tables = step(tables)
         for table in tables:
             yield from table.cast(self.result).to_batches()
+
+    def _tables(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+        for batch in batches:
+            if batch.num_rows:
+                yield pa.Table.from_arrays(batch.columns, self.input_schema.names).cast(self.input_schema)
 
 
 @dataclass(frozen=True)
@@ -234,8 +236,9 @@ class SparkRows:
     ) -> SparkRows:
         """Return rows with the number of other rows that have the same key."""
         rows, opposite_frame = self.frame, opposite.frame
-        for column in (column for i, column in enumerate(other_key) if i not in matching_nulls):
-            opposite_frame = opposite_frame.where(f.col(quoted(column)).isNotNull())
+        for i, column in enumerate(other_key):
+            if i not in matching_nulls:
+                opposite_frame = opposite_frame.where(f.col(quoted(column)).isNotNull())
         same = {f"__other_{i}": identity(opposite_frame, column) for i, column in enumerate(other_key)}
         counts = opposite_frame.select(*(column.alias(c) for c, column in same.items())).groupBy(*same)
         counted = counts.agg(f.count("*").cast("int").alias(name))

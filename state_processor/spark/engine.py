@@ -34,6 +34,7 @@ from state_processor.write.tasks.passes import (
     EncodeParts,
     EncodeTables,
     FirstPass,
+    PartEncoder,
     RowsPass,
     RunParts,
     SecondPass,
@@ -99,17 +100,24 @@ COPIED_BYTES: Final = 256 << 20
 
 def are_small(files: Sequence[StateFiles]) -> bool:
     """Return whether files are stores with few rows above the files that they had, as far as Spark knows before it runs a job."""
-    copied = [job.copied for job in files]
-    if None in copied or sum(size or 0 for size in copied) > COPIED_BYTES or any(job.parts for job in files):
-        return False
-    frames = {id(rows_pass.rows.frame): rows_pass.rows.frame for job in files for rows_pass in job.rows}
-    return sum(map(expected_bytes, frames.values())) <= _ROWS_BYTES
+    copied = 0
+    frames: dict[int, DataFrame] = {}
+    for job in files:
+        if job.copied is None or job.parts:
+            return False
+        copied += job.copied
+        for rows_pass in job.rows:
+            frames[id(rows_pass.rows.frame)] = rows_pass.rows.frame
+    return copied <= COPIED_BYTES and sum(map(expected_bytes, frames.values())) <= _ROWS_BYTES
 
 
 def write_in_driver(files: Sequence[StateFiles], staging: Staging) -> list[Written]:
     """Run both passes in threads of the driver, which collects the rows: a job of Spark would cost more than the change."""
     collected: dict[int, pa.Table] = {}
-    encoded = [replace(job, rows=[_encoded(rows_pass, staging, collected) for rows_pass in job.rows]) for job in files]
+    encoded = []
+    for job in files:
+        rows = [_encoded(rows_pass, staging, collected) for rows_pass in job.rows]
+        encoded.append(replace(job, rows=rows))
     return LocalEngine().write_files(encoded, staging)
 
 
@@ -234,20 +242,28 @@ class SparkEngine:
                 written = {r.number: pickle.loads(r.value) for r in second.collect()}
         for number in set(range(total)) - set(written):  # Spark may leave out empty partitions
             written |= results_by_number([second_pass.write_file(number, ())])
-        return [{i: written[first + i] for i in range(job.parallelism)} for first, job in zip(firsts, files, strict=True)]
+        by_job = []
+        for first, job in zip(firsts, files, strict=True):
+            numbers = range(job.parallelism)
+            by_job.append({number: written[first + number] for number in numbers})
+        return by_job
 
     def _first_passes(
         self, files: Sequence[StateFiles], firsts: Sequence[int], staging: Staging, in_files: bool
     ) -> DataFrame | None:
         """Return the results of pass 1, not computed yet: index files, or blobs where these are shuffled."""
-        passes = [(first, rows_pass) for first, job in zip(firsts, files, strict=True) for rows_pass in job.rows]
-        inputs = list(map(_encoding, _with_same_types(_by_frame(passes))))
-        passes_over_parts = [(first, parts_pass) for first, job in zip(firsts, files, strict=True) for parts_pass in job.parts]
-        if passes_over_parts:
-            numbered = [(i, part) for i, (_, parts_pass) in enumerate(passes_over_parts) for part in parts_pass.parts]
+        passes_over_rows: list[tuple[int, RowsPass]] = []
+        encoders: list[tuple[int, PartEncoder]] = []
+        numbered: list[tuple[int, SourcePart]] = []
+        for first, job in zip(firsts, files, strict=True):
+            passes_over_rows += ((first, rows_pass) for rows_pass in job.rows)
+            for parts_pass in job.parts:
+                numbered += ((len(encoders), part) for part in parts_pass.parts)
+                encoders.append((first, parts_pass.encode))
+        inputs = list(map(_encoding, _with_same_types(_by_frame(passes_over_rows))))
+        if encoders:
             groups = _groups(numbered, lambda numbered_part: numbered_part[1].size)
-            encoders = tuple((first, parts_pass.encode) for first, parts_pass in passes_over_parts)
-            inputs.append((self._numbers(len(groups)), EncodeParts(encoders, groups)))
+            inputs.append((self._numbers(len(groups)), EncodeParts(tuple(encoders), groups)))
         if not inputs:
             return None
         return _first_pass(inputs, staging, in_files)
@@ -300,7 +316,7 @@ def _by_frame(passes: Sequence[tuple[int, RowsPass]]) -> list[_Table]:
         by_frame.setdefault(id(rows_pass.rows.frame), []).append((first, rows_pass))
     tables = []
     for same in by_frame.values():
-        columns = tuple(dict.fromkeys(column for _, rows_pass in same for column in rows_pass.columns))
+        columns = tuple(dict.fromkeys(chain.from_iterable(rows_pass.columns for _, rows_pass in same)))
         rows = same[0][1].rows
         types = tuple(str(rows.schema.field(column).type) for column in columns)
         encoding = TableEncoding(columns, tuple((first, rows_pass.encode) for first, rows_pass in same))

@@ -28,6 +28,7 @@ from state_processor.display.histograms import (
 from state_processor.display.text_tables import size_text
 from state_processor.spark.task_errors import unwrap_spark_errors
 from state_processor.support.errors import NotFoundError
+from state_processor.support.mappings import attributes
 from state_processor.types.identifier import OperatorIdentifier
 
 if TYPE_CHECKING:
@@ -57,10 +58,10 @@ class CountTimes:
         histograms: dict[str, TimeHistogram] = defaultdict(TimeHistogram)
         for batch in batches:
             count_times(batch, self.by, self.column, histograms)
-        rows = [
-            {"by": by, "step": h.step, "outside": h.outside, "bins": list(h.counts), "counts": list(h.counts.values())}
-            for by, h in histograms.items()
-        ]
+        rows = []
+        for by, histogram in histograms.items():
+            bins, counts = list(histogram.counts), list(histogram.counts.values())
+            rows.append({"by": by, **attributes(histogram, ("step", "outside")), "bins": bins, "counts": counts})
         yield pa.RecordBatch.from_pylist(rows, _SCHEMA)
 
 

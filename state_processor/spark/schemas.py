@@ -33,21 +33,21 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 def with_comments(schema: StructType, comments: Mapping[str, str]) -> StructType:
     """Return the schema with comments on columns without comments."""
-    fields = (
-        StructField(f.name, f.dataType, f.nullable, {_COMMENT: comments[f.name], **f.metadata}) if f.name in comments else f
-        for f in schema.fields
-    )
-    return StructType(list(fields))
+    fields = []
+    for field in schema.fields:
+        comment = {_COMMENT: comments[field.name]} if field.name in comments else {}
+        fields.append(StructField(field.name, field.dataType, field.nullable, comment | field.metadata))
+    return StructType(fields)
 
 
 def with_types_of(schema: StructType, typed: pa.Schema) -> StructType:
     """Return the schema with the types that columns of the same names were read with."""
     types = {f.name: f.metadata[METADATA].decode() for f in typed if f.metadata and METADATA in f.metadata}
-    fields = (
-        StructField(f.name, f.dataType, f.nullable, {**f.metadata, _TYPE: types[f.name]}) if f.name in types else f
-        for f in schema.fields
-    )
-    return StructType(list(fields))
+    fields = []
+    for field in schema.fields:
+        type_ = {_TYPE: types[field.name]} if field.name in types else {}
+        fields.append(StructField(field.name, field.dataType, field.nullable, field.metadata | type_))
+    return StructType(fields)
 
 
 def typed_schema_of(schema: StructType) -> pa.Schema:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 from uuid import uuid4
 
@@ -98,7 +99,8 @@ class SavepointSink(DataSourceArrowWriter):
     @asked_by_spark()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Write the files of subtasks from the entries of all tasks, and ``_metadata``."""
-        indexes = [index for m in messages if isinstance(m, EncodedMessage) for index in m.indexes]
+        encoded = (message for message in messages if isinstance(message, EncodedMessage))
+        indexes = list(chain.from_iterable(message.indexes for message in encoded))
         try:
             build = savepoint_build(self._options, EncodedRows(self._schema, indexes), self._digest)
             build.write(self._staging, LocalEngine())
