@@ -108,12 +108,13 @@ def _linked(
     """Yield the nodes with their inputs. In every plan from Flink, a node follows its inputs."""
     linked: dict[int, PlanNode] = {}
     for number, (type_, content) in nodes.items():
-        sources = [source for source, target in edges if target == number]
-        missing = [source for source in sources if source not in linked]
-        if missing:
-            raise OptionError(f"plan: node {number} has the input {missing[0]}; this node does not precede it")
-        inputs = tuple(linked[source] for source in sources)
-        linked[number] = PlanNode(number, type_, content, inputs, release, operator_of(type_))
+        inputs = []
+        for source, target in edges:
+            if target == number:
+                if source not in linked:
+                    raise OptionError(f"plan: node {number} has the input {source}; this node does not precede it")
+                inputs.append(linked[source])
+        linked[number] = PlanNode(number, type_, content, tuple(inputs), release, operator_of(type_))
         yield linked[number]
 
 

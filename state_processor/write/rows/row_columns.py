@@ -264,15 +264,22 @@ class KeyedRows:
 
         A column that was read from a snapshot has the kind and type that it was read with.
         """
-        columns = {f.name: (read_type(f), f) for f in self.schema if f.name != self.key}
-        stored = {name: read for name, (read, _) in columns.items() if read is not None and read.kind}
+        stored: dict[str, ReadType] = {}
+        value_columns: dict[str, pa.Field] = {}
+        for column in self.schema:
+            if column.name == self.key:
+                continue
+            read = read_type(column)
+            if read is not None and read.kind:
+                stored[column.name] = read
+            else:
+                value_columns[column.name] = column
         for name, read in stored.items():
             if read.elements:
                 raise InvalidRowError(
                     f"column {name!r}: each row has an element of the state {read.state!r} of kind {read.kind}, and one row per "
                     f"key is expected: read it with {spelled('flatten', False)}"
                 )
-        value_columns = {name: f for name, (_, f) in columns.items() if name not in stored}
         reserved = [n for n in value_columns if n in (*METADATA, *NAMESPACES)]
         if reserved and not stored:
             listed = " and ".join(map(repr, reserved))
@@ -286,7 +293,7 @@ class KeyedRows:
         for name, column in value_columns.items():
             if name not in reserved:
                 states[name] = (name, ValueState(type_of_column(column.type, f"state {name!r}: column {name!r}")))
-        return {name: states[name] for name in columns if name in states}
+        return {name: states[name] for name in self.schema.names if name in states}
 
     def namespace_type(self) -> TypeSerializer | None:
         """Return the type that a column of windows or namespaces was read with, unless the state has no namespaces."""

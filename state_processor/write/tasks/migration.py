@@ -272,9 +272,14 @@ class _Decision:
 
     def _to_be_read(self, names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the states whose values are read, and the states whose entries are counted: empty states are left out."""
-        states = {name: self.first.states[name] for name in names}
-        read = tuple(name for name, state in states.items() if state.is_changed and not state.problems)
-        return read, tuple(name for name, state in states.items() if state.problems)
+        read, counted = [], []
+        for name in names:
+            state = self.first.states[name]
+            if state.problems:
+                counted.append(name)
+            elif state.is_changed:
+                read.append(name)
+        return tuple(read), tuple(counted)
 
     def take(self, results: Mapping[str, Scanned]) -> None:
         """Add the results for a part."""

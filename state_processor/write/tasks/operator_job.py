@@ -38,7 +38,7 @@ from state_processor.serializers.core.temporal import depends_on_zone, in_time_z
 from state_processor.serializers.core.time_values import java_zone
 from state_processor.serializers.kryo.nested_kryo import for_flink, java_types
 from state_processor.support.errors import InvalidRowError, UnsupportedFormatError, third_party_errors
-from state_processor.support.mappings import map_values, names_of
+from state_processor.support.mappings import map_values, names_of, only_keys, without_keys
 from state_processor.write.plan.draft import Deletion, StateRows
 from state_processor.write.plan.outcome import OperatorOutcome
 from state_processor.write.plan.reports import ADDED, REMOVED, REPLACED, UPDATED, OperatorSummary, StateChanges
@@ -149,10 +149,10 @@ def _pass_through(outcome: OperatorOutcome, target: KeyedTarget) -> Iterator[Par
     if not names or source is None or not source.handles:
         return
     parts = plan_splits(source.handles)
-    ids, size = outcome.keyed.ids, source.operator.max_parallelism
+    ids, size = {name: outcome.keyed.ids[name] for name in names}, source.operator.max_parallelism
     common = (target, snapshot_for_tasks(source.snapshot))
-    same = tuple((name, ids[name]) for name in names if name not in outcome.converted)
-    converted = tuple((name, ids[name]) for name in names if name in outcome.converted)
+    same = tuple(without_keys(ids, outcome.converted).items())
+    converted = tuple(only_keys(ids, outcome.converted).items())
     if same:
         yield PartsPass(parts, PassThroughEntries(*common, same, size))
     if converted:
@@ -283,8 +283,8 @@ def _kept_lists(
     """Yield the passes over lists of the source savepoint: over lists whose bytes stay the same, and over converted lists."""
     common = (target, snapshot_for_tasks(source.snapshot))
     in_place = source.operator.parallelism == outcome.parallelism
-    same = tuple((name, i) for name, i in ids.items() if name not in outcome.converted)
-    converted = tuple((name, i) for name, i in ids.items() if name in outcome.converted)
+    same = tuple(without_keys(ids, outcome.converted).items())
+    converted = tuple(only_keys(ids, outcome.converted).items())
     edits = outcome.changes.edits
     if same:
         yield PartsPass(splits, PassThroughElements(*common, same, in_place, {n: edits[n] for n, _ in same if n in edits}))
