@@ -220,21 +220,27 @@ def _counted_in_java(query: Query, initial: DataFrame) -> DataFrame:
     return ClassicDataFrame(result, query.spark)
 
 
+def first_counts(spark: SparkSession, where: Path, keys: int) -> sp.StreamingCheckpoint:
+    """Count the first events per key, and return the state."""
+    first = Query(spark, where, keys)
+    first.feed(0, 2 * keys)
+    first.run(first.stream().groupBy("customer").count(), "update")
+    return first.state()
+
+
 def count_loop(
     spark: SparkSession,
     where: Path,
     keys: int,
+    first: sp.StreamingCheckpoint,
     note: Callable[[str], None] = lambda _: None,
     counted: Callable[[Query, DataFrame], DataFrame] = _counted,
     version: str = VERSION,
 ) -> DataFrame:
-    """A count per key begins in Spark, goes on in Flink, and comes back; return its state at the end."""
-    first, last = (Query(spark, where / name, keys) for name in ("first", "last"))
-    first.feed(0, 2 * keys)
-    first.run(first.stream().groupBy("customer").count(), "update")
-    note("aggregation in Spark")
+    """A count per key has begun in Spark, goes on in Flink, and comes back; return its state at the end."""
+    last = Query(spark, where / "last", keys)
     writer = sp.SavepointWriter.new(spark, max_parallelism=128, flink_version=version.rpartition(".")[0])
-    writer.with_keyed_state("main", first.state().read_state(), key="customer", states={"count": sp.Types.LONG()})
+    writer.with_keyed_state("main", first.read_state(), key="customer", states={"count": sp.Types.LONG()})
     writer.write(where / "savepoint")
     note("savepoint written")
     answer = streamed(where / "savepoint", where / "flink", "totals", keys, 2 * keys, 3 * keys, version)
@@ -379,7 +385,9 @@ def _run_loop(spark: SparkSession, where: Path, keys: int, counted: Callable[[Qu
         print(f"{time.monotonic() - started:8.1f} s  {step}", flush=True)
         started = time.monotonic()
 
-    result = count_loop(spark, where, keys, note, counted)
+    first = first_counts(spark, where / "first", keys)
+    note("aggregation in Spark")
+    result = count_loop(spark, where, keys, first, note, counted)
     expected = events(spark, 0, 5 * keys, keys).groupBy("customer").count()
     different = result.exceptAll(expected).count() + expected.exceptAll(result).count()
     print(f"{result.count()} keys, {different} different from a run without interruption")

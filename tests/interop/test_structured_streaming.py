@@ -1,4 +1,7 @@
-"""State of Structured Streaming goes on in real Flink, and comes back: the results are those of a run without interruption."""
+"""State of Structured Streaming goes on in real Flink, and comes back: the results are those of a run without interruption.
+
+What Spark does before Flink does not depend on the version of Flink: all versions go on from one query.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ from tests.interop.streamed_queries import (
     Totals,
     count_loop,
     events,
+    first_counts,
     streamed,
     with_expiring_state,
     with_state,
@@ -33,11 +37,12 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
 KEYS = 5
+MANY_KEYS = 1001
 VERSIONS = pytest.mark.parametrize("version", ["1.20.5", VERSION])
 LONG, WINDOW = sp.Types.LONG(), sp.Types.TIME_WINDOW()
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _rocksdb(spark: SparkSession) -> Iterator[None]:
     spark.conf.set(PROVIDER, ROCKSDB)
     yield
@@ -52,19 +57,40 @@ def new_writer(spark: SparkSession, version: str = VERSION) -> sp.SavepointWrite
     return sp.SavepointWriter.new(spark, max_parallelism=128, flink_version=version.rpartition(".")[0])
 
 
-@VERSIONS
-def test_a_count_of_spark_goes_on_in_flink_and_comes_back(spark: SparkSession, tmp_path: Path, version: str) -> None:
-    keys = 1001
-    result = count_loop(spark, tmp_path, keys, version=version)
-    assert rows(result) == rows(events(spark, 0, 5 * keys, keys).groupBy("customer").count())
+@pytest.fixture(scope="module")
+def counted(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> sp.StreamingCheckpoint:
+    """Counts per key."""
+    return first_counts(spark, tmp_path_factory.mktemp("counts"), MANY_KEYS)
 
 
 @VERSIONS
-def test_all_variables_and_timers_go_to_flink_and_come_back(spark: SparkSession, tmp_path: Path, version: str) -> None:
-    first, last, whole = (Query(spark, tmp_path / name, KEYS) for name in ("first", "last", "whole"))
-    first.feed(0, 40)
-    first.run(with_state(first, Totals()), "update")
-    state = first.state()
+def test_a_count_of_spark_goes_on_in_flink_and_comes_back(
+    spark: SparkSession, counted: sp.StreamingCheckpoint, tmp_path: Path, version: str
+) -> None:
+    result = count_loop(spark, tmp_path, MANY_KEYS, counted, version=version)
+    assert rows(result) == rows(events(spark, 0, 5 * MANY_KEYS, MANY_KEYS).groupBy("customer").count())
+
+
+@pytest.fixture(scope="module")
+def totals(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[sp.StreamingCheckpoint, sp.StreamingCheckpoint]:
+    """The state of all variables after the first events, and after all events without interruption."""
+    states = []
+    for end in (40, 90):
+        query = Query(spark, tmp_path_factory.mktemp("totals"), KEYS)
+        query.feed(0, end)
+        query.run(with_state(query, Totals()), "update")
+        states.append(query.state())
+    return states[0], states[1]
+
+
+@VERSIONS
+def test_all_variables_and_timers_go_to_flink_and_come_back(
+    spark: SparkSession, totals: tuple[sp.StreamingCheckpoint, sp.StreamingCheckpoint], tmp_path: Path, version: str
+) -> None:
+    state, whole = totals
+    last = Query(spark, tmp_path / "last", KEYS)
     writer = new_writer(spark, version)
     writer.with_keyed_state("main", state.read_state("count"), "customer", states={"count": LONG})
     writer.with_keyed_state("main", state.read_state("amounts"), "customer", states={"amounts": sp.ListState(LONG)})
@@ -78,12 +104,10 @@ def test_all_variables_and_timers_go_to_flink_and_come_back(spark: SparkSession,
     last.feed(70, 90)
     last.run(with_state(last, Totals(), initial.withColumnRenamed("key", "customer")), "update")
 
-    whole.feed(0, 90)
-    whole.run(with_state(whole, Totals()), "update")
     for variable in ("count", "amounts", "digits"):
         shown = f"array_sort({'map_entries(digits)' if variable == 'digits' else variable})"
         shown = variable if variable == "count" else shown
-        ours, expected = (rows(query.state().read_state(variable).selectExpr("customer", shown)) for query in (last, whole))
+        ours, expected = (rows(s.read_state(variable).selectExpr("customer", shown)) for s in (last.state(), whole))
         assert ours == expected, variable
         assert len(ours) == KEYS
     assert rows(last.state().read_timers()) == [(f"user {number}", TIMER, "event_time") for number in range(KEYS)]
@@ -91,13 +115,22 @@ def test_all_variables_and_timers_go_to_flink_and_come_back(spark: SparkSession,
     assert fired["emitted"] == [f"user {number} {TIMER}" for number in range(KEYS)]
 
 
+@pytest.fixture(scope="module")
+def expiring(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> sp.StreamingCheckpoint:
+    """Variables that expire."""
+    query = Query(spark, tmp_path_factory.mktemp("expiring"), KEYS)
+    query.feed(0, 40)
+    query.run(with_expiring_state(query), "update", once=True)
+    return query.state()
+
+
 @VERSIONS
-def test_values_with_time_to_live_keep_the_rest_of_it(spark: SparkSession, tmp_path: Path, version: str) -> None:
-    first, last = (Query(spark, tmp_path / name, KEYS) for name in ("first", "last"))
-    first.feed(0, 40)
-    first.run(with_expiring_state(first), "update", once=True)
+def test_values_with_time_to_live_keep_the_rest_of_it(
+    spark: SparkSession, expiring: sp.StreamingCheckpoint, tmp_path: Path, version: str
+) -> None:
+    last = Query(spark, tmp_path / "last", KEYS)
     expires = "expires_at - IF(customer = 'user 0', INTERVAL 2 DAYS, INTERVAL 1 DAY)"  # the state of a user has expired
-    recent = first.state().read_state("recent").selectExpr("customer", "recent", f"{expires} AS _last_access")
+    recent = expiring.read_state("recent").selectExpr("customer", "recent", f"{expires} AS _last_access")
     writer = new_writer(spark, version).with_keyed_state(
         "main", recent, "customer", states={"recent": sp.ValueState(LONG, ttl=True)}
     )
@@ -110,18 +143,23 @@ def test_values_with_time_to_live_keep_the_rest_of_it(spark: SparkSession, tmp_p
     assert rows(last.state().read_state("recent").drop("expires_at")) == rows(valid.groupBy("customer").agg(expr("SUM(amount)")))
 
 
-@VERSIONS
-@pytest.mark.parametrize(
-    ("job", "window"), [("windows", "window(time, '60 seconds')"), ("sessions", "session_window(time, '30 seconds')")]
-)
-def test_open_windows_fire_in_flink(spark: SparkSession, tmp_path: Path, job: str, window: str, version: str) -> None:
-    query = Query(spark, tmp_path, KEYS)
+def sums(df: DataFrame, job: str) -> DataFrame:
+    window = {"windows": "window(time, '60 seconds')", "sessions": "session_window(time, '30 seconds')"}[job]
+    return df.groupBy(expr(f"{window} AS window"), "customer").agg(expr("SUM(amount) AS sum"))
+
+
+@pytest.fixture(scope="module", params=["windows", "sessions"])
+def windows(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Query]:
+    """The job of Flink, and a query with open windows."""
+    query = Query(spark, tmp_path_factory.mktemp("windows"), KEYS)
     query.feed(0, 60)
+    query.run(sums(query.stream(), request.param))
+    return request.param, query
 
-    def sums(df: DataFrame) -> DataFrame:
-        return df.groupBy(expr(f"{window} AS window"), "customer").agg(expr("SUM(amount) AS sum"))
 
-    query.run(sums(query.stream()))
+@VERSIONS
+def test_open_windows_fire_in_flink(spark: SparkSession, windows: tuple[str, Query], tmp_path: Path, version: str) -> None:
+    job, query = windows
     opened = query.state().read_state()
     if job == "sessions":
         opened = opened.selectExpr("customer", "session_window AS window", "sum")
@@ -146,7 +184,7 @@ def test_open_windows_fire_in_flink(spark: SparkSession, tmp_path: Path, job: st
     answer = streamed(tmp_path / "savepoint", tmp_path / "flink", job, KEYS, 60, 90, version=version, ends=True)
     label = "concat_ws(' ', customer, unix_millis(window.start), unix_millis(window.end), sum)"
     emitted = [row[0] for row in spark.read.parquet(str(query.results)).selectExpr(label).collect()]
-    everything = [row[0] for row in sums(events(spark, 0, 90, KEYS)).selectExpr(label).collect()]
+    everything = [row[0] for row in sums(events(spark, 0, 90, KEYS), job).selectExpr(label).collect()]
     assert len(emitted) > 10
     assert len(answer["emitted"]) > 10
     assert sorted([*emitted, *answer["emitted"]]) == sorted(everything)
