@@ -26,7 +26,7 @@ from state_processor.support.doors import spelled
 from state_processor.support.errors import NotCompilableError, UndecodableValueError
 from state_processor.support.late import pc
 from state_processor.support.locks import cached_property
-from state_processor.support.mappings import without_keys
+from state_processor.support.mappings import names_of, positions_of, without_keys
 
 FIRST_INDEX: Final = b"first_index"
 """Metadata of a batch with a piece of a list: the index of its first element."""
@@ -294,10 +294,10 @@ def conform(array: pa.Array, target_type: pa.DataType) -> pa.Array:
     if array.offset:
         array = array.take(pa.array(np.arange(len(array))))
     if pa.types.is_struct(target_type) and pa.types.is_struct(array.type):
-        names = {field.name: i for i, field in enumerate(array.type)}
+        places = positions_of(names_of(array.type))
         children = []
         for field in target_type:
-            child = pc.struct_field(array, names[field.name]) if field.name in names else pa.nulls(len(array), field.type)
+            child = pc.struct_field(array, places[field.name]) if field.name in places else pa.nulls(len(array), field.type)
             children.append(conform(child, field.type))
         return pa.StructArray.from_arrays(children, fields=list(target_type), mask=array.is_null())
     if pa.types.is_list(target_type) and pa.types.is_list(array.type):

@@ -12,6 +12,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import BASE, provide_snapshots
 from state_processor.support.errors import UnsupportedFormatError
+from state_processor.support.mappings import positions_of
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -35,7 +36,7 @@ class EnumSerializer(TypeSerializer):
     def __init__(self, enum_class: str, names: Sequence[str]) -> None:
         self.enum_class = enum_class
         self.names = tuple(names)
-        self._indices = {name: i for i, name in enumerate(self.names)}
+        self._indices = positions_of(self.names)
 
     def __str__(self) -> str:
         return f"ENUM<{self.enum_class}>"

@@ -55,6 +55,7 @@ from state_processor.serializers.table.single_values import TABLE, NullSerialize
 from state_processor.serializers.table.type_descriptors import codecs_of
 from state_processor.serializers.traversal import field_names
 from state_processor.support.errors import OptionError
+from state_processor.support.mappings import positions_of
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -487,7 +488,7 @@ def _nested(old: TypeSerializerSnapshot, new: TypeSerializerSnapshot, type_: Log
 
 def _by_name(names: Sequence[str], old: RowDataSerializerSnapshot, new: RowType) -> list[int] | str:
     """Return the position of each written field in the new row, or why Flink refuses it."""
-    places = {name: place for place, name in enumerate(new.names)}
+    places = positions_of(new.names)
     for name, type_ in zip(new.names, new.types, strict=True):
         if name not in names and not type_.nullable:
             return f"field {name!r} is new and must not be null ({type_}); new fields have to be nullable"

@@ -64,7 +64,7 @@ from state_processor.serializers.table.single_values import (
     VariantSerializer,
 )
 from state_processor.support.errors import OptionError, UnsupportedFormatError
-from state_processor.support.mappings import names_of, only_keys
+from state_processor.support.mappings import by_each_key, names_of, only_keys
 
 SERIALIZER: Final = "org.apache.flink.api.common.typeutils.TypeSerializer"
 SINGLETON: Final = f"{BASE}TypeSerializerSingleton"
@@ -357,16 +357,7 @@ _UNITS: Final = (*_YEARS, "DAY", "HOUR", "MINUTE", "SECOND")
 
 _LONGEST: Final[Mapping[str, Callable[[], LogicalType]]] = {"STRING": TextType, "BYTES": BytesType}
 """Names of types with the greatest length."""
-
-
-def _types_by_name() -> dict[str, SqlType]:
-    types: dict[str, SqlType] = {}
-    for sql_type in SQL_TYPES:
-        types |= dict.fromkeys(sql_type.names, sql_type)
-    return types
-
-
-_NAMED: Final = _types_by_name()
+_NAMED: Final = by_each_key((sql_type.names, sql_type) for sql_type in SQL_TYPES)
 
 
 def parse_logical_type(text: str) -> LogicalType:

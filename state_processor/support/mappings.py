@@ -64,6 +64,11 @@ def without_none(values: Iterable[V | None]) -> list[V]:
     return [value for value in values if value is not None]
 
 
+def positions_of(items: Iterable[K]) -> dict[K, int]:
+    """Return the position of each item. The last position of equal items counts."""
+    return {item: position for position, item in enumerate(items)}
+
+
 def inverted(mapping: Mapping[K, V]) -> dict[V, K]:
     """Return the keys by their values. The last key of equal values counts."""
     return {value: key for key, value in mapping.items()}

@@ -33,6 +33,7 @@ from state_processor.support.arrow_types import holds
 from state_processor.support.doors import Door, current_door
 from state_processor.support.errors import UNWRITABLE, InvalidRowError, StateProcessorError, culprit_of, describe, why_unwritable
 from state_processor.support.late import pc
+from state_processor.support.mappings import positions_of
 
 OPTIONAL_FIELDS: Final = frozenset({"_class", "row_kind"})
 """Fields that a struct may lack. Its value is of the class itself then, or an insertion."""
@@ -53,7 +54,7 @@ def match_fields(
     optional = [n for n in expected if n in OPTIONAL_FIELDS or n in groups]
     required = [n for n in expected if n not in optional]
     rest = [n for n in names if n not in optional]
-    at = {name: position for position, name in enumerate(names)}
+    at = positions_of(names)
     if len(required) + len(set(optional)) < len(expected):
         words = f"one of them is called {optional[0]}, as what rows have beside fields: rename it"
         raise _mismatch(names, expected, context, words)

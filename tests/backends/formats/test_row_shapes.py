@@ -126,6 +126,19 @@ def test_values_that_do_not_fit_are_our_error() -> None:
         shapes.conform(pa.array(["x"]), pa.int64())
 
 
+def test_rows_get_the_columns_they_lack_and_wider_types() -> None:
+    rows_of_first = batch(b=pa.array([1, None], pa.int32()), a=pa.array(["x", "y"]))
+    schema = pa.schema([("a", pa.string()), ("b", pa.int64()), ("c", pa.list_(pa.int8()))])
+    found = shapes.with_schema(rows_of_first, schema)
+    assert found.schema == schema
+    assert rows(found) == [("x", 1, None), ("y", None, None)]
+
+
+def test_batches_are_joined_in_their_order() -> None:
+    parts = [batch(n=pa.array([1, 2]), t=pa.array(["a", None])), batch(n=pa.array([], pa.int64()), t=pa.array([], pa.string()))]
+    assert rows(shapes.concatenate([*parts, parts[0].slice(1)])) == [(1, "a"), (2, None), (2, None)]
+
+
 def test_wider_types() -> None:
     merged = shapes.wider(NARROW, WIDE)
     assert merged.field("_class").type == pa.string()

@@ -12,6 +12,7 @@ from state_processor.support.mappings import (
     map_values,
     names_of,
     only_keys,
+    positions_of,
     unrenamed,
     without_keys,
     without_none,
@@ -33,6 +34,10 @@ def test_keys_stay_when_values_change() -> None:
 def test_a_value_has_each_of_its_keys() -> None:
     units = by_each_key([(("h", "hour"), 3600), (("m",), 60), ((), 1), (("m", "min"), 61)])
     assert list(units.items()) == [("h", 3600), ("hour", 3600), ("m", 61), ("min", 61)]
+
+
+def test_an_item_has_its_last_position() -> None:
+    assert list(positions_of(["key", "value", "key"]).items()) == [("key", 2), ("value", 1)]
 
 
 def test_columns_keep_their_names() -> None:
