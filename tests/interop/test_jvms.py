@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,14 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.fixture(autouse=True)
+def _others(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """JVMs of other modules stay, and are not seen."""
+    monkeypatch.setattr(jvms, "_kept", [])
+    yield
+    jvms.end_all()
+
+
 def kept() -> list[int]:
     return [jvm._process.pid for jvm in jvms._kept]
 
@@ -40,7 +49,6 @@ def is_running(pid: str) -> bool:
 
 
 def test_calls_share_a_jvm_until_one_fails(tmp_path: Path) -> None:
-    jvms.end_all()
     assert flink.list_states(VERSION, []) == []
     (first,) = kept()
     assert flink.list_states(VERSION, []) == []
@@ -61,7 +69,6 @@ def test_calls_share_a_jvm_until_one_fails(tmp_path: Path) -> None:
 
 def test_the_one_that_was_used_first_ends_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jvms, "AT_MOST", 2)
-    jvms.end_all()
     found = []
     for version in ("2.3.0", "1.20.5", "2.3.0", "2.0.2"):
         assert flink.list_states(version, []) == []
@@ -72,8 +79,6 @@ def test_the_one_that_was_used_first_ends_first(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_jvm_with_other_classes_of_a_package_does_not_get_more_of_them() -> None:
-    jvms.end_all()
-
     def restored(package: str, field: str) -> int:
         """Fill a state with a value of a generated class, and return the JVM that did it."""
         jar = flink.generated_classes(
