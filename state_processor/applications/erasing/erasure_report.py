@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from state_processor.command_line import Answer, json_value, render_records
@@ -95,7 +95,7 @@ class ErasureReport:
             ``text 1``, and no hash: hashes of names and addresses can be found by trial.
         """
         report = self if reveal else self.without_content()
-        return json.dumps({"clean": self.is_clean, **json_value(asdict(report))}, ensure_ascii=False, indent=2)
+        return json.dumps({"clean": self.is_clean, **json_value(report)}, ensure_ascii=False, indent=2)
 
     def without_content(self) -> ErasureReport:
         """Return the report with placeholders for the erased texts, keys and the condition.

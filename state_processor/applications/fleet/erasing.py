@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, Final, TypeAlias, Unpack
 
@@ -95,7 +95,7 @@ class FleetErasure:
     def to_json(self, *, reveal: bool = False) -> str:
         """Return the report as JSON; see :meth:`ErasureReport.to_json`."""
         sought, jobs = self._content(reveal)
-        rows = [{"answer": job.answer, **json_value(asdict(job))} for job in jobs]
+        rows = [{"answer": job.answer, **json_value(job)} for job in jobs]
         return json.dumps({"answer": self.answer, "sought": sought, "jobs": rows}, ensure_ascii=False, indent=2)
 
     def to_text(self, *, reveal: bool = False) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain, islice, permutations, product
 from os import PathLike
@@ -23,7 +23,7 @@ from state_processor.applications.jobs.opening import FORWARD, GraphInput, Graph
 from state_processor.applications.jobs.rules import RestoringJob, state_verdict
 from state_processor.applications.jobs.signature import JobSignature, OperatorSignature, StateSignature
 from state_processor.applications.jobs.verdicts import Outcome
-from state_processor.command_line import Answer, html_table, render_records
+from state_processor.command_line import Answer, html_table, json_value, render_records
 from state_processor.errors import OptionError
 from state_processor.options import SnapshotAccess, SnapshotOptions, takes_options
 from state_processor.snapshots import HashedNode, graph_hashes
@@ -336,7 +336,7 @@ class OperatorMatches:
 
     def to_json(self) -> str:
         """Return the content of a mapping file: ``rename-uid --mapping`` applies its ``uids``."""
-        content = {"version": MAPPING_VERSION, "uids": self.mapping, "matches": list(map(asdict, self.matches))}
+        content = {"version": MAPPING_VERSION, "uids": self.mapping, "matches": json_value(self.matches)}
         return json.dumps(content, indent=2, ensure_ascii=False)
 
     def rows(self) -> Iterator[dict[str, Any]]:
