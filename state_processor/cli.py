@@ -118,8 +118,8 @@ EXIT_CODES: Final = {
 
 _COMPLETION: Final = "completion"
 _MODULES: Final = {
-    "list": "commands.listing",
-    "latest": "commands.listing",
+    "list": "applications.listing",
+    "latest": "applications.listing",
     "history": "applications.history.commands",
     "fleet": "applications.fleet.commands",
     "inspect": "commands.showing",
@@ -147,10 +147,10 @@ _MODULES: Final = {
     "set-max-parallelism": "commands.rewriting",
     "update": "applications.row_files.changing",
     "new": "applications.row_files.changing",
-    "offsets": "commands.connectors",
-    "set-offsets": "commands.connectors",
-    "sink-state": "commands.connectors",
-    "change-sink": "commands.connectors",
+    "offsets": "applications.connector_state",
+    "set-offsets": "applications.connector_state",
+    "sink-state": "applications.connector_state",
+    "change-sink": "applications.connector_state",
     "validate": "applications.report.validating",
     "explain": "applications.explain.commands",
     "signature": "applications.jobs.commands",

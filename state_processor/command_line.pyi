@@ -10,8 +10,10 @@ from state_processor.commands.command import (
     JSON_LINES as JSON_LINES,
     OPERATOR as OPERATOR,
     PRINTING as PRINTING,
+    SEARCHED as SEARCHED,
     SNAPSHOT as SNAPSHOT,
     UID as UID,
+    UID_HELP as UID_HELP,
     UNBOUNDED as UNBOUNDED,
     UnclosedFile as UnclosedFile,
     VERTICAL as VERTICAL,
@@ -42,9 +44,6 @@ from state_processor.commands.command import (
     time_text as time_text,
     with_sizes as with_sizes,
     write_text as write_text,
-)
-from state_processor.commands.listing import (
-    SEARCHED as SEARCHED,
 )
 from state_processor.commands.rewriting import (
     rewriting as rewriting,

@@ -49,6 +49,7 @@ from state_processor.backends.metadata.operator_id import (
     graph_hashes as graph_hashes,
 )
 from state_processor.backends.metadata.properties import (
+    CHECKPOINT as CHECKPOINT,
     NATIVE as NATIVE,
     SAVEPOINT as SAVEPOINT,
 )
@@ -103,6 +104,7 @@ from state_processor.backends.write.staging import (
     this_process as this_process,
 )
 from state_processor.read.snapshots import (
+    FINDING as FINDING,
     checked as checked,
     discovered as discovered,
     searched as searched,

@@ -27,7 +27,8 @@ from unittest import mock
 import pyarrow as pa
 
 import state_processor as sp
-from state_processor.commands import connectors, rewriting
+from state_processor.applications import connector_state
+from state_processor.commands import rewriting
 from state_processor.commands.command import flag_values
 from state_processor.errors import StateProcessorError
 from state_processor.options.access import SnapshotAccess
@@ -134,7 +135,7 @@ def _pair_commands(spark: Callable[[], Any]) -> None:
                 target = options.target if is_refused else os.path.join(directory, "savepoint")
                 with (
                     mock.patch.multiple(rewriting, SavepointWriter=writer, LocalEngine=lambda *_: SparkEngine(session)),
-                    mock.patch.object(connectors, "SavepointWriter", writer),
+                    mock.patch.object(connector_state, "SavepointWriter", writer),
                 ):
                     other = run(Namespace(**{**vars(options), "target": target}))
             if is_refused or isinstance(other, Exception):

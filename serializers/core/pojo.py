@@ -430,9 +430,7 @@ class PojoSerializer(PojoCodec[TypeSerializer], TypeSerializer):
             If a subclass is the class itself, or has one of its fields.
         """
         fields_of_class = [PojoField(name, fields[name], class_name) for name in sorted(fields)]
-        registered: dict[str, TypeSerializer | None] = {}
-        for name, added in (subclasses or {}).items():
-            registered[name] = _subclass_of(class_name, fields_of_class, name, added)
+        registered = {name: _subclass_of(class_name, fields_of_class, name, added) for name, added in (subclasses or {}).items()}
         return cls(class_name, fields_of_class, registered)
 
     def with_children(self, children: Sequence[Any]) -> PojoSerializer:

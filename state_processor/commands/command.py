@@ -247,6 +247,18 @@ def not_negative(text: str) -> int:
     return number
 
 
+SEARCHED: Final = several(
+    argument(
+        "--depth",
+        type=not_negative,
+        metavar="N",
+        help="levels below DIRECTORY to search (default: %(default)s); deeper directories are reported on standard error",
+    ),
+    flags(Kind.SNAPSHOTS),
+)
+"""The arguments of commands that search a directory, beside the directory."""
+
+
 def _whole_number(text: str) -> int:
     try:
         return int(text)

@@ -6,41 +6,26 @@ import argparse
 import sys
 from typing import Any, Final
 
-from state_processor.backends.files.location import Location
-from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
-from state_processor.backends.read.read_options import Kind
-from state_processor.commands.command import (
+from state_processor import list_snapshots
+from state_processor.command_line import (
     PRINTING,
+    SEARCHED,
     UNBOUNDED,
     argument,
     call,
     command,
+    complain,
     flag_values,
-    flags,
-    not_negative,
     print_table,
-    several,
+    say,
     time_text,
     with_sizes,
 )
-from state_processor.commands.terminal import complain, say
-from state_processor.options.access import SnapshotAccess
-from state_processor.options.option import check_given
-from state_processor.read.snapshots import FINDING, checked, list_snapshots, searched, snapshots_table
+from state_processor.options import SnapshotAccess, check_given
+from state_processor.snapshots import CHECKPOINT, FINDING, SAVEPOINT, Location, checked, searched, snapshots_table
 
 _UNKNOWN: Final = "unknown"
 
-
-SEARCHED: Final = several(
-    argument(
-        "--depth",
-        type=not_negative,
-        metavar="N",
-        help="levels below DIRECTORY to search (default: %(default)s); deeper directories are reported on standard error",
-    ),
-    flags(Kind.SNAPSHOTS),
-)
-"""The arguments of commands that search a directory, beside the directory."""
 _CHECK: Final = argument(
     "--check",
     action=argparse.BooleanOptionalAction,

@@ -9,47 +9,50 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor import arrow
-from state_processor.backends.connectors import flink, kafka
-from state_processor.backends.connectors.connector import RAW, RAW_BYTES, ROLE, VERSION, WRITER
-from state_processor.backends.connectors.registry import sinks, sources
-from state_processor.backends.read.read_options import Kind
-from state_processor.commands.command import (
+from state_processor import OperatorIdentifier, arrow, connectors
+from state_processor.arrow import SavepointWriter
+from state_processor.command_line import (
+    NAMES,
     PRINTING,
     UID,
     UID_HELP,
     argument,
     call,
     command,
+    filled,
     flags,
     pairs,
     print_table,
     repeated,
+    rewriting,
     several,
     switch,
 )
-from state_processor.commands.rewriting import rewriting
-from state_processor.display.showing import NAMES, filled
-from state_processor.support.errors import NotFoundError, OptionError
-from state_processor.types.identifier import OperatorIdentifier
-from state_processor.write.build import SavepointBuild
-from state_processor.write.savepoint_writer import SavepointWriter
+from state_processor.connectors import RAW_BYTES, VERSION, WRITER
+from state_processor.errors import NotFoundError, OptionError
+from state_processor.options import Kind
+from state_processor.states import ROLE, TRANSACTION
+from state_processor.write import SavepointBuild
 
 Row = Mapping[str, Any]
 
-_BYTES: Final = frozenset({RAW_BYTES, VERSION})
-_BYTES_OF_SINK: Final = _BYTES | {flink.FILE_STATE, flink.FILE_VERSION}
-_PATHS: Final = (flink.PATH, flink.TEMPORARY)
+_RAW: Final = "raw"
+"""The name for sinks of unknown connectors."""
+_TOPIC, _PARTITION, _STARTING_OFFSET = "topic", "partition", "starting_offset"
+_TRANSACTIONS, _PREFIX = "transactions", "transactional_id_prefix"
+_PATHS: Final = ("path", "temporary_path")
 
+_BYTES: Final = frozenset({RAW_BYTES, VERSION})
+_BYTES_OF_SINK: Final = _BYTES | {"file", "file_version"}
 
 _EARLIEST: Final = -2
 """The offset of Kafka for the start of a partition."""
 
 _CONNECTOR: Final = "the connector; by default detected from the bytes"
-_SOURCE: Final = argument("--connector", choices=tuple(sources()), help=_CONNECTOR)
+_SOURCE: Final = argument("--connector", choices=connectors.names()["sources"], help=_CONNECTOR)
 _SINK: Final = several(
     argument("--uid", required=True, help=f"the sink: {UID_HELP}"),
-    argument("--connector", choices=(*sinks(), RAW), help=_CONNECTOR),
+    argument("--connector", choices=(*connectors.names()["sinks"], _RAW), help=_CONNECTOR),
     argument(
         "--committer",
         metavar="UID",
@@ -86,21 +89,21 @@ def _set_offsets(plan: SavepointBuild, options: argparse.Namespace) -> None:
     if not offsets and not options.earliest:
         raise OptionError("nothing to change: pass --set or --earliest")
     splits = _splits(options)
-    if kafka.STARTING not in splits.column_names:
-        raise OptionError(f"the source {options.uid} has no column {kafka.STARTING!r}: only offsets of Kafka can be set")
+    if _STARTING_OFFSET not in splits.column_names:
+        raise OptionError(f"the source {options.uid} has no column {_STARTING_OFFSET!r}: only offsets of Kafka can be set")
     rows = splits.to_pylist()
-    names = {f"{row[kafka.TOPIC]}:{row[kafka.PARTITION]}" for row in rows if row[kafka.TOPIC] is not None}
+    names = {f"{row[_TOPIC]}:{row[_PARTITION]}" for row in rows if row[_TOPIC] is not None}
     for name, offset in offsets.items():
         if name not in names:
             raise NotFoundError.naming_nearest("partition", name, sorted(names), f"source {options.uid}")
         if not offset.removeprefix("-").isdecimal():
             raise OptionError(f"--set {name}={offset}: expected a whole number")
     for row in rows:
-        name = f"{row[kafka.TOPIC]}:{row[kafka.PARTITION]}"
+        name = f"{row[_TOPIC]}:{row[_PARTITION]}"
         if name in offsets:
-            row[kafka.STARTING] = int(offsets[name])
+            row[_STARTING_OFFSET] = int(offsets[name])
         elif options.earliest and name in names:
-            row[kafka.STARTING] = _EARLIEST
+            row[_STARTING_OFFSET] = _EARLIEST
     changed = pa.Table.from_pylist(rows, splits.schema)
     SavepointWriter(plan).with_source_splits(OperatorIdentifier.of(options.uid), changed, options.connector)
 
@@ -162,14 +165,14 @@ def _change(plan: SavepointBuild, options: argparse.Namespace) -> None:
 
 def _without_transaction(id_: str, rows: Sequence[Row]) -> list[Row]:
     """Drop a transaction: it is not committed, and the writer does not abort it."""
-    column = kafka.TRANSACTIONS
+    column = _TRANSACTIONS
     remaining = []
     for row in rows:
-        if row.get(kafka.TRANSACTION) != id_:
-            other_transactions = [transaction for transaction in row.get(column) or () if transaction[kafka.TRANSACTION] != id_]
+        if row.get(TRANSACTION) != id_:
+            other_transactions = [transaction for transaction in row.get(column) or () if transaction[TRANSACTION] != id_]
             remaining.append({**row, column: other_transactions} if row.get(column) else row)
     if remaining == rows:
-        ids = {t[kafka.TRANSACTION] for row in rows for t in (row, *(row.get(column) or ())) if kafka.TRANSACTION in t}
+        ids = {t[TRANSACTION] for row in rows for t in (row, *(row.get(column) or ())) if TRANSACTION in t}
         raise NotFoundError.naming_nearest("transaction", id_, filter(None, ids), "the sink")
     return remaining
 
@@ -183,6 +186,6 @@ def _without_file(path: str, rows: Sequence[Row]) -> list[Row]:
 
 
 def _with_prefix(prefix: str, rows: Sequence[Row]) -> list[Row]:
-    if not any(row.get(kafka.PREFIX) for row in rows):
+    if not any(row.get(_PREFIX) for row in rows):
         raise OptionError(f"--prefix {prefix}: the sink does not have a writer with a prefix of transactional ids")
-    return [{**row, kafka.PREFIX: prefix} if row[ROLE] == WRITER else row for row in rows]
+    return [{**row, _PREFIX: prefix} if row[ROLE] == WRITER else row for row in rows]
