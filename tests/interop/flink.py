@@ -382,20 +382,21 @@ def run_kept(
     class_path: Sequence[Path] = (),
     instead: str | None = None,
     timeout: float = 600,
+    *,
+    tables: bool = True,
 ) -> str:
     """Run one of our main classes in a JVM that may have run others, and return its output: see :mod:`jvms`.
 
-    Flink SQL is on the class path, so that the JVMs of a version are the same whatever they run.
-
     Args:
         class_path: jars in addition.
+        tables: whether Flink SQL is on the class path. With its classes of Scala, Kryo makes some objects of Java in another way.
         version, main, arguments, instead, timeout: see :func:`run`.
 
     Raises
     ------
         FlinkError: see :func:`run`.
     """
-    command = _java(version, sql_class_path(version), instead)
+    command = _java(version, sql_class_path(version) if tables else [], instead)
     return jvms.call(command, _SERVED, main, arguments, f"{main} on Flink {version}", timeout, class_path)
 
 
@@ -411,6 +412,7 @@ def restore(
     requests: Sequence[Mapping[str, Any]],
     instead: str | None = None,
     *,
+    tables: bool = False,
     changelogs: Path | None = None,
     class_path: Sequence[Path] = (),
     timeout: float = 600,
@@ -421,6 +423,7 @@ def restore(
         version: the Flink version that restores.
         requests: see :func:`request`.
         instead: see :func:`run`.
+        tables: whether types of the table API (``ROW_DATA``) are used.
         changelogs: the directory for files of the changelog backend.
         class_path: jars with more classes.
         timeout: see :func:`run`.
@@ -442,7 +445,7 @@ def restore(
         asked.write_text(json.dumps(list(requests)), "utf-8")
         directories = [] if changelogs is None else [str(changelogs.absolute())]
         arguments = [str(asked), str(answered), *directories]
-        run_kept(version, "RestoreAndPrint", arguments, class_path, instead, timeout)
+        run_kept(version, "RestoreAndPrint", arguments, class_path, instead, timeout, tables=tables)
         answers: list[dict[str, Any]] = json.loads(answered.read_text("utf-8"))
     return answers
 

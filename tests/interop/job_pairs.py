@@ -73,8 +73,8 @@ def results(
             snapshots_to=directory / version.replace(" ", "-") / backend / which,
         )
 
-    written = flink.restore(old_version, [asked(*case, "old") for case in cases], class_path=old)
-    described = flink.restore(new_version, [asked(*case, "new") for case in cases], class_path=new)
+    written = flink.restore(old_version, [asked(*case, "old") for case in cases], tables=True, class_path=old)
+    described = flink.restore(new_version, [asked(*case, "new") for case in cases], tables=True, class_path=new)
     problems = [
         f"{pair.name} ({which}): {answer['error'][:600]}"
         for which, answers in (("old", written), ("new", described))
@@ -84,7 +84,7 @@ def results(
     assert problems == [], "\n".join(problems)
     paths = [_path(answer) for answer in written]
     again = [asked(*case, "new", path) for case, path in zip(cases, paths, strict=True)]
-    restored = flink.restore(new_version, again, class_path=new)
+    restored = flink.restore(new_version, again, tables=True, class_path=new)
     tried = []
     for (pair, backend), path, job, answer in zip(cases, paths, described, restored, strict=True):
         signature = sp.signature(_path(job), uids=_uids(pair))
@@ -109,7 +109,7 @@ def results(
         if is_executable(report.steps):
             outs[place] = execute(report.steps, work)
     requests = [asked(*cases[place], "new", out) for place, out in outs.items()]
-    answers = flink.restore(new_version, requests, class_path=new) if requests else []
+    answers = flink.restore(new_version, requests, tables=True, class_path=new) if requests else []
     for place, answer in zip(outs, answers, strict=True):
         kept = has_values(_entries(answer.get("operators", ())), _required(cases[place][0]))
         outcome = "refused" if "error" in answer else "same values" if kept else "other values"

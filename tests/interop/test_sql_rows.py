@@ -225,7 +225,7 @@ def test_flink_finds_every_row(version: str, tmp_path: Any) -> None:
     lines = LINES if version != "1.18.1" else [line for line in LINES if MAPS not in line.label]
     operator = write(tmp_path / "savepoint", lines)
     requests = [flink.request([operator], tmp_path / "savepoint", backend=b, parallelism=PARALLELISM) for b in BACKENDS[version]]
-    for answer in flink.restore(version, requests):
+    for answer in flink.restore(version, requests, tables=True):
         assert "error" not in answer, answer["error"][:4000]
         found, expected = flink.entries(answer["operators"]), flink.entries([operator])
         assert {state: len(entries) for state, entries in found.items()} == {s: len(e) for s, e in expected.items()}

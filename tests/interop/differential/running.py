@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections import Counter, defaultdict
@@ -175,7 +176,8 @@ def _ask(version: str, asked: Sequence[tuple[Job, Setting]]) -> list[dict[str, A
         return []
     classes = flink.generated_classes(version, PACKAGE, SOURCES)
     requests = [_request(job, setting) for job, setting in asked]
-    return flink.restore(version, requests, class_path=[classes], timeout=600 + 60 * len(asked))
+    tables = "ROW_DATA" in json.dumps(requests)
+    return flink.restore(version, requests, class_path=[classes], tables=tables, timeout=600 + 60 * len(asked))
 
 
 def _request(job: Job, setting: Setting) -> dict[str, Any]:
