@@ -50,7 +50,7 @@ def _sort(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.uint32], prefix: i
 class EntryRun:
     """Framed entries of one state and key group that are sorted together. The arrays are used again for the next entries.
 
-    Beside its bytes, an entry takes 4 bytes for its start, and 20 while the entries are sorted.
+    In addition to its bytes, an entry takes 4 bytes for its start, and 20 while the entries are sorted.
     """
 
     def __init__(self, prefix: int) -> None:

@@ -76,7 +76,7 @@ class Command:
 
     @property
     def function(self) -> Callable[..., Any] | None:
-        """The function whose parameters the command has; ``None`` for a method, which has an open reader or writer."""
+        """The function whose parameters the command has; ``None`` for a method: it needs an open reader or writer."""
         name = next(iter(self.python), "")
         return resolve_name(re.sub(r"^sp\.", "state_processor.", name)) if name[:1].islower() else None
 
@@ -139,7 +139,7 @@ def flag(option: Option, note: str = "") -> Argument:
 
 
 def parameters_of(function: Callable[..., Any]) -> Argument:
-    """Return what a command has of a function's parameters: their defaults, and positional arguments.
+    """Return the defaults and the positional arguments that a command takes from a function's parameters.
 
     An argument with the name of a parameter has its default, unless the argument has its own. Without such an argument, a
     required parameter is a positional argument, and so is the first parameter, which names the subject of the function.
@@ -300,7 +300,7 @@ def print_table(
 
 
 def print_json(value: Any) -> None:
-    """Print what a function returns as lines of JSON: rows of tables, records of reports, items of lists; or one record."""
+    """Print the result of a function as lines of JSON: rows of tables, records of reports, items of lists; or one record."""
     if isinstance(value, pa.Table):
         value = value.to_pylist()
     elif hasattr(value, "records"):

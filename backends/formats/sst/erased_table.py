@@ -244,7 +244,7 @@ def _bounds_of_deletions(table: Table) -> Iterator[bytes]:
 
 
 def _candidates(index: BlockList, beginnings: Iterable[bytes]) -> list[int]:
-    """Return the blocks that may have keys with some beginnings, and those whose separators begin with them."""
+    """Return the blocks that may have keys with some beginnings, and the blocks whose separators have these beginnings."""
     blocks = set()
     for beginning in beginnings:
         for block in range(index.first_from(Bound(beginning)), len(index)):

@@ -1,7 +1,7 @@
 """Generation of the code of kernels, in LLVM's language.
 
 Numba's code for elements of arrays, calls and loops serves arrays of any layout, indexes from the end, and functions that raise
-errors. LLVM removes most of this code, which takes longer than all else. Kernels have contiguous arrays, indexes that are never
+errors. LLVM removes most of this code. This takes longer than all else. Kernels have contiguous arrays, indexes that are never
 negative, and ranges without a step. So here an access is a load or a store, and a variable that is assigned once needs no memory.
 A call passes an array as its address and its shape.
 """
@@ -341,7 +341,7 @@ class Operations(Lower):  # type: ignore[misc]
         """Do nothing: a kernel needs no objects of Python."""
 
     def lower_binop(self, resty: Any, expr: Any, op: Any) -> Any:
-        """Generate the code of an operation with two operands, neither of which is a constant of Numba's rewriting passes."""
+        """Generate the code of an operation with two operands. Neither is a constant of Numba's rewriting passes."""
         return self._operation(resty, expr, op, expr.lhs, expr.rhs, self.fndesc.calltypes[expr])
 
     def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> Any:
@@ -449,12 +449,12 @@ class Operations(Lower):  # type: ignore[misc]
             return self._argument(arguments[0], signature.args[0])[1]
         if function is len or any(type_ != types.int64 for type_ in signature.args):
             return None
-        result, *others = map(self._cast_var, arguments, signature.args)
+        result, *operands = map(self._cast_var, arguments, signature.args)
         if function is abs:
-            others = [self.builder.neg(result)]
-        for other in others:
-            is_chosen = self.builder.icmp_signed("<" if function is min else ">", result, other)
-            result = self.builder.select(is_chosen, result, other)
+            operands = [self.builder.neg(result)]
+        for operand in operands:
+            is_chosen = self.builder.icmp_signed("<" if function is min else ">", result, operand)
+            result = self.builder.select(is_chosen, result, operand)
         return result
 
     def _argument(self, variable: Any, type_: Any) -> Sequence[Any]:
