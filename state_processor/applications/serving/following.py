@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from os import PathLike
 from typing import Any, Final, TypeVar
 
@@ -32,6 +32,8 @@ _WARM_OPERATORS: Final = 16
 """The maximal number of operators that are read before the first request."""
 _EARLIER: Final = 4
 """Earlier snapshots that are kept open."""
+_LAST_LOOK_SECONDS: Final = 5
+"""Time in seconds that the end of following waits for a look that has begun: storage may not answer."""
 _ANY_KEYS: Final = {"STRING": "", "LONG": -1, "INT": -1}
 """A key of each common type."""
 
@@ -127,7 +129,6 @@ class Followed:
         self._hidden = _hidden_parts(Location.given(directory))
         self.access = SnapshotAccess.among(options).with_content()
         self._lock = process_lock()
-        self._stopped = threading.Event()
         self._seen: list[SnapshotInfo] = []
         self._earlier: RecentResults[str, ServedSnapshot] = RecentResults(_EARLIER)
         jobs = sorted(
@@ -218,11 +219,13 @@ class Followed:
             self._current = self._newest(self._current)
             return self._current
 
-    def follow(self, seconds: float) -> threading.Thread:
-        """Look for newer snapshots in a thread, every ``seconds`` seconds, until :meth:`stop`."""
+    @contextmanager
+    def follow(self, seconds: float) -> Iterator[None]:
+        """Look for newer snapshots in a thread, every ``seconds`` seconds, while the context lasts."""
+        stopped = threading.Event()
 
         def run() -> None:
-            while not self._stopped.wait(seconds):
+            while not stopped.wait(seconds):
                 try:
                     self.refresh()
                 except Exception as problem:  # such as storage that does not answer: the last snapshot is served meanwhile
@@ -231,11 +234,11 @@ class Followed:
 
         thread = threading.Thread(target=run, name="follow checkpoints", daemon=True)
         thread.start()
-        return thread
-
-    def stop(self) -> None:
-        """End the thread that looks for newer snapshots."""
-        self._stopped.set()
+        try:
+            yield
+        finally:
+            stopped.set()
+            thread.join(_LAST_LOOK_SECONDS)
 
     def _possible_snapshots(self) -> list[SnapshotInfo]:
         """Return the snapshots that may be complete, newest first. Only new and changed ``_metadata`` files are read."""

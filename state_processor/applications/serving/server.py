@@ -9,8 +9,8 @@ import secrets
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from os import PathLike
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ _DESCRIPTORS: Final = 10_240
 _BACKLOG: Final = 1024
 """Connections that wait to be accepted."""
 _SWITCH_SECONDS: Final = 0.001
-"""Time in seconds that a thread may take until another gets its turn: many requests are shorter than Python's 5 milliseconds."""
+"""Time in seconds that a thread may take until another gets its turn."""
 
 
 def serve(
@@ -61,20 +61,30 @@ def serve(
     listener = _listener(host, port)
     if followed.can_be_opened:
         followed.current.warm_up()
-    followed.follow(seconds)
-    sys.setswitchinterval(_SWITCH_SECONDS)
     subject = f"checkpoint {followed.current.checkpoint_id} of" if followed.can_be_opened else "no snapshot can be opened in"
-    started(f"{subject} {directory}: http://{url_host}:{listener.getsockname()[1]}/{page}")
-    if flight_port is None:
-        server.run([listener])
-        return
-    from state_processor.applications.serving.flight import FlightServer
+    with followed.follow(seconds), _short_turns():
+        started(f"{subject} {directory}: http://{url_host}:{listener.getsockname()[1]}/{page}")
+        if flight_port is None:
+            server.run([listener])
+            return
+        from state_processor.applications.serving.flight import FlightServer
 
-    with FlightServer((url_host, flight_port), followed, permission, limits) as flights:
-        flights.start_queries()
-        started(f"Arrow Flight: grpc://{url_host}:{flights.port}")
-        threading.Thread(target=flights.serve, name="flight", daemon=True).start()
-        server.run([listener])
+        with FlightServer((url_host, flight_port), followed, permission, limits) as flights:
+            flights.start_queries()
+            started(f"Arrow Flight: grpc://{url_host}:{flights.port}")
+            threading.Thread(target=flights.serve, name="flight", daemon=True).start()
+            server.run([listener])
+
+
+@contextmanager
+def _short_turns() -> Iterator[None]:
+    """Let threads take turns more often while the context lasts: many requests are shorter than Python's 5 milliseconds."""
+    seconds = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(seconds)
 
 
 def _permit_descriptors() -> None:

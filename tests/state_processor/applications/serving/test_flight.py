@@ -149,8 +149,7 @@ def test_queries_while_checkpoints_are_replaced(tmp_path: Path) -> None:
     """A query that reads all values of a checkpoint sees one number: the number that the answer names."""
     write_checkpoint(tmp_path, 1)
     ended, problems, seen = threading.Event(), list[BaseException](), set[int]()
-    with served(str(tmp_path)) as client:
-        client.followed.follow(0.05)
+    with served(str(tmp_path)) as client, client.followed.follow(0.05):
 
         def ask(query: str) -> None:
             try:
@@ -178,7 +177,6 @@ def test_queries_while_checkpoints_are_replaced(tmp_path: Path) -> None:
             ended.set()
             for thread in clients:
                 join(thread)
-            client.followed.stop()
     assert not problems
     assert len(seen) > 1
 

@@ -194,7 +194,6 @@ def test_directories_without_a_snapshot_and_with_several_jobs_are_refused(tmp_pa
 def test_requests_while_checkpoints_are_replaced(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, 1)
     followed = Followed(tmp_path, {})
-    followed.follow(0.05)
     ended = threading.Event()
     problems: list[BaseException] = []
     seen: set[int] = set()
@@ -212,16 +211,16 @@ def test_requests_while_checkpoints_are_replaced(tmp_path: Path) -> None:
     clients = [threading.Thread(target=ask, daemon=True) for _ in range(2)]
     for client in clients:
         client.start()
-    try:
-        for number in range(2, 14):
-            write_checkpoint(tmp_path, number, "rocksdb" if number % 2 else "hashmap")
-            remove_checkpoint(tmp_path, number - 1)
-        wait_until(lambda: problems or 13 in seen, "an answer from the last checkpoint")
-    finally:
-        ended.set()
-        for client in clients:
-            join(client)
-        followed.stop()
+    with followed.follow(0.05):
+        try:
+            for number in range(2, 14):
+                write_checkpoint(tmp_path, number, "rocksdb" if number % 2 else "hashmap")
+                remove_checkpoint(tmp_path, number - 1)
+            wait_until(lambda: problems or 13 in seen, "an answer from the last checkpoint")
+        finally:
+            ended.set()
+            for client in clients:
+                join(client)
     assert not problems
     assert len(seen) > 3
 

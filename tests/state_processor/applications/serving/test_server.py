@@ -218,5 +218,6 @@ def test_browse_starts_with_a_snapshot_that_can_not_be_opened(
     (tmp_path / "_metadata").write_bytes(b"not a snapshot")
     assert main(["browse", str(tmp_path)]) == 0
     assert f"no snapshot can be opened in {tmp_path}: http://127.0.0.1:" in capsys.readouterr().out
+    assert "follow checkpoints" not in {thread.name for thread in threading.enumerate()}
     assert main(["serve", str(tmp_path)]) == 2
     assert "does not have a complete snapshot" in capsys.readouterr().err
