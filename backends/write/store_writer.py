@@ -56,7 +56,7 @@ ROCKSDB: Final = "rocksdb"
 FORST: Final = "forst"
 UNNUMBERED: Final = 0
 """The number of the checkpoint of a store until the commit of the savepoint sets it."""
-_RUN_BYTES: Final = 64 << 20
+_RUN_BYTES: Final = 128 << 20
 """So many bytes of entries are sorted at a time. More entries of a key group and state become files that overlap."""
 _INLINE_BYTES: Final = 20 << 10
 """Files up to this size are kept in ``_metadata`` (Flink: ``execution.checkpointing.storage.fs.memory-threshold``)."""

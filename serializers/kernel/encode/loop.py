@@ -237,7 +237,7 @@ def run(  # type: ignore[no-untyped-def]
         if col >= 0:
             slot = idx[cols[col, LEVEL]]
             null = is_null(arena, cols, col, slot)
-        if op == Op.INT64 or op == Op.FLOAT64 or op == Op.INT32 or op == Op.FLOAT32 or op == Op.INT16 or op == Op.INT8:
+        if Op.INT8 <= op <= Op.FLOAT64:  # a list of the six numbers would take a register that the loop lacks
             if null:
                 status = outcomes.NULL_VALUE
                 break
