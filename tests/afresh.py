@@ -6,11 +6,14 @@ from collections.abc import Callable
 from multiprocessing import get_context
 from typing import Any, Final
 
+from _pytest.config import default_plugins
+
 from tests.waiting import SECONDS
 
 _FORKS: Final = get_context("forkserver")
 _FORKS.set_forkserver_preload(
     [
+        *(f"_pytest.{name}" for name in default_plugins),
         "state_processor.testing.plugin",
         "tests.faults.children",
         "tests.numba_tables",

@@ -36,6 +36,7 @@ if "spark" not in ABSENT:
 
     # Spark's JVMs, including JVMs of child processes.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_jvms.options_of_sessions())
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", spark_jvms.LAUNCHER)
 
 # Without limits of time: the first call of a kernel loads or compiles it, and machines are busy.
 settings.register_profile(
@@ -114,6 +115,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)  # tests make many short-lived objects, and few circles of objects
     gc.enable()
+
+
+@pytest.fixture
+def short_collections() -> None:
+    """Collections of garbage walk over the objects of a test alone: those of the process take a hundred times as long."""
+    gc.freeze()
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ _SHORT_LIVED: Final = (
     *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
     *("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"),
 )
+LAUNCHER: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of the JVM that only makes the command of another one."""
 SETTINGS: Final = {
     "spark.ui.enabled": "false",  # their web pages would need the same port
     "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than a few hundred rows

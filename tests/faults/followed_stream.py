@@ -130,7 +130,7 @@ def session(python: str) -> SparkSession:
     """
     os.environ["PYSPARK_PYTHON"] = python
     os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_jvms.options())
-    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", spark_jvms.LAUNCHER)
     spark = SparkSession.builder.master("local[1]").config(map=_SETTINGS).getOrCreate()
     sp.register(spark)
     return spark

@@ -89,6 +89,7 @@ SIZES = st.lists(st.integers(0, 6), min_size=1, max_size=12)
 FAILING = st.dictionaries(st.integers(0, 11), st.integers(0, 6), max_size=2)
 
 
+@pytest.mark.usefixtures("short_collections")
 @settings(deadline=None)
 @given(SIZES, FAILING, st.integers(1, 5), st.none() | st.integers(0, 30), st.sampled_from(["close", "drop", "collect", "throw"]))
 def test_order_errors_and_cancellation(

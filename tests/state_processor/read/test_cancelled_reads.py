@@ -23,6 +23,8 @@ from state_processor.support.locks import process_lock
 from tests.backends.files.test_ordered_threads import no_threads_left, readers
 from tests.corpus import FIXTURES
 
+pytestmark = pytest.mark.usefixtures("short_collections")
+
 PATHS = {
     name: str(next((FIXTURES / "2.3.0" / name).rglob("_metadata")).parent)
     for name in ("orders-hashmap-canonical", "orders-rocksdb-native")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -39,6 +40,7 @@ def ran(directory: Path, test: str, *flags: str, imported: bool = True) -> tuple
 
 
 def _run(directory: Path, output: Path, arguments: list[str]) -> None:
+    gc.freeze()  # pytest collects garbage at its end, several times, and walks over all modules
     os.chdir(directory)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     with output.open("w") as file, redirect_stdout(file), redirect_stderr(file):
@@ -126,14 +128,22 @@ def savepoint(path: Path, types: dict[str, object], **states: object) -> str:
 CHECK = "def test_states(state_schema):\n    state_schema({path!r})"
 
 
-@pytest.fixture
-def golden(tmp_path: Path) -> Path:
-    path = savepoint(tmp_path / "old", {"total": sp.Types.POJO("a.Total", {"cents": sp.Types.LONG()})}, total={"amelia": (3,)})
-    code, output = ran(tmp_path, CHECK.format(path=path))
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a savepoint: it is missing, it is written, and it fits."""
+    folder = tmp_path_factory.mktemp("written")
+    path = savepoint(folder / "old", {"total": sp.Types.POJO("a.Total", {"cents": sp.Types.LONG()})}, total={"amelia": (3,)})
+    code, output = ran(folder, CHECK.format(path=path))
     assert (code, "--update-state-schema" in output) == (1, True)
-    assert ran(tmp_path, CHECK.format(path=path), "--update-state-schema")[0] == 0
-    assert ran(tmp_path, CHECK.format(path=path))[0] == 0
-    return tmp_path / "state_schema" / "test_states.json"
+    assert ran(folder, CHECK.format(path=path), "--update-state-schema")[0] == 0
+    assert ran(folder, CHECK.format(path=path))[0] == 0
+    return folder / "state_schema" / "test_states.json"
+
+
+@pytest.fixture
+def golden(written: Path, tmp_path: Path) -> Path:
+    (tmp_path / "state_schema").mkdir()
+    return Path(shutil.copy(written, tmp_path / "state_schema"))
 
 
 def test_the_file_has_states_types_and_ttl(golden: Path) -> None:
