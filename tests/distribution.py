@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,9 @@ TRACKS: Final = {
     "other": r"",
 }
 """Patterns of modules; the first that matches counts."""
+SPARK: Final = "Spark"
+"""The track of other modules with the session of Spark: its JVM starts in one process, unless another one has nothing else."""
+_SESSION: Final = re.compile(r"\bspark: SparkSession\b")
 WITH_FLINK: Final = ("queries", "Flink")
 """The tracks whose modules use JVMs with Flink."""
 LAST: Final = "quick"
@@ -36,9 +40,12 @@ SLOW: Final = 10
 """The seconds from which on a module is slow."""
 
 
+@cache
 def track_of(module: str) -> str:
     """Return the track of a module."""
-    return next(track for track, pattern in TRACKS.items() if re.match(pattern, module))
+    track = next(track for track, pattern in TRACKS.items() if re.match(pattern, module))
+    path = _TESTS.parent / module
+    return SPARK if track == "other" and path.is_file() and _SESSION.search(path.read_text("utf-8")) else track
 
 
 def is_slow(module: str) -> bool:
@@ -89,7 +96,9 @@ class ModuleScheduling(LoadFileScheduling):
         if track not in left:
             processes = Counter(self._tracks[other] for other in self._tracks if other is not node)
             needs = {name: sum(map(_seconds, modules)) / (1 + processes[name]) for name, modules in left.items()}
-            track = max(needs, key=lambda name: (name != LAST, not processes[name], needs[name]))
+            last = [LAST, *([SPARK] if processes[SPARK] else [])]  # another process with a session comes after what fills
+            order = {name: -last.index(name) if name in last else 1 for name in left}
+            track = max(needs, key=lambda name: (order[name], not processes[name], needs[name]))
         self._tracks[node] = track
         return max(left[track], key=_seconds)
 

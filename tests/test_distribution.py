@@ -56,6 +56,14 @@ def test_a_process_stays_in_its_track_and_takes_long_modules_first(monkeypatch: 
     assert given([basic, names, bootstrap, notebooks, deployment], 2) == [[deployment, notebooks], [bootstrap, names, basic]]
 
 
+def test_one_process_has_the_session_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distribution, "SECONDS", {})
+    folder = "tests/state_processor/write"
+    with_session = frozenset({f"{folder}/test_writer.py", f"{folder}/test_write_errors.py"})
+    without = frozenset({f"{folder}/test_async_state.py", f"{folder}/test_termination.py"})
+    assert {*map(frozenset, given([*with_session, *without], 2))} == {with_session, without}
+
+
 def test_a_process_that_has_not_listed_its_tests_gets_none_yet() -> None:
     scheduler = ModuleScheduling.__new__(ModuleScheduling)
     first, second = Given(), Given()
