@@ -122,6 +122,8 @@ def _plain(value: Any) -> Any:
 
 def as_expected(actual: Any, expected: Any) -> Any:
     """What we read, in the notation of expected contents; ``expected`` tells structs apart that look the same."""
+    if actual is None or type(actual) in (int, bool):  # most values
+        return actual
     if isinstance(actual, dict):
         return _struct(actual, expected)
     if isinstance(actual, list):
@@ -194,9 +196,12 @@ def _list(actual: list[Any], expected: Any) -> Any:
     return [as_expected(a, e) for a, e in zip(actual, like, strict=True)]
 
 
+_SORTED = json.JSONEncoder(sort_keys=True, ensure_ascii=False, default=str, check_circular=False)
+
+
 def sort_key(value: Any) -> str:
     """A text that equal values share, whatever the order of their fields."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+    return _SORTED.encode(value)
 
 
 def differences(rows: list[dict[str, Any]], state: dict[str, Any]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from functools import cached_property
 from typing import Any
 
@@ -85,15 +85,16 @@ def compare(rows: list[dict[str, Any]], state: dict[str, Any]) -> list[str]:
         if "sequence_from" in state:  # split bytes of a source: their content is another test's
             return []
         expected = state["entries"]
-        found = [closest(row["value"], expected) for row in rows]
+        texts = set(corpus.bag(expected))
+        found = [closest(row["value"], expected, texts) for row in rows]
         if corpus.bag(found) != corpus.bag(expected):
             return [f"expected {corpus.bag(expected)[:3]}, found {corpus.bag(found)[:3]}"]
         return []
     return corpus.differences(rows, state)
 
 
-def closest(actual: Any, expected: list[Any]) -> Any:
-    """An element in the notation of the expected one that it equals, else of the first."""
-    shaped = [corpus.as_expected(actual, e) for e in expected]
-    equal = (s for s, e in zip(shaped, expected, strict=True) if corpus.sort_key(s) == corpus.sort_key(e))
-    return next(equal, shaped[0] if shaped else actual)
+def closest(actual: Any, expected: list[Any], texts: Set[str]) -> Any:
+    """An element in the notation of the expected one that it equals, else of the first. ``texts``: of the expected elements."""
+    shaped = (corpus.as_expected(actual, e) for e in expected)
+    equal = (s for s in shaped if corpus.sort_key(s) in texts)
+    return next(equal, corpus.as_expected(actual, expected[0]) if expected else actual)

@@ -81,10 +81,11 @@ def test_every_key_lies_where_its_hash_says(case: corpus.Case) -> None:
     options = ReadOptions.of(metadata=True, nanos="string", row_kind=True)
     compared = 0
     for operator in snapshot.metadata.operators:
+        stored = StoredOperator(snapshot, operator)
         for state in operator_states(snapshot, operator).values():
             if not state.is_keyed or state.key is None:
                 continue
-            reader = open_state(StoredOperator(snapshot, operator), state.name, options=options)
+            reader = open_state(stored, state.name, options=options)
             batches = [b for split in reader.splits() for b in reader.read(split) if b.num_rows]
             if not batches:
                 continue
