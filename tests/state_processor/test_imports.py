@@ -112,19 +112,33 @@ def test_the_help_of_all_commands_needs_no_extra() -> None:
     assert "copy-operator" in printed(WITHOUT_EXTRAS + code)
 
 
-@pytest.mark.parametrize("name", ["SavepointReader", "SavepointWriter", "create_views", "diff", "register"])
-def test_without_spark(name: str) -> None:
-    without = "import sys; sys.modules['pyspark'] = None"
-    attempt = f"{READ}\ntry: sp.{name}\nexcept sp.OptionError as error: print(error)"
-    expected = f"sp.{name} and other uses of Spark need the package pyspark: pip install 'state-processor[spark]'"
-    assert expected in printed(f"{without}\n{attempt}")
+ATTEMPTS = """
+import os, sys
+sys.modules["pyspark"] = sys.modules["pyspark.errors"] = None
+{read}
+for attempt in {attempts!r}:
+    if os.fork() == 0:
+        try:
+            eval(attempt)
+        except sp.OptionError as error:
+            print(attempt, error, sep=": ", flush=True)
+        os._exit(0)
+    os.wait()
+"""
+"""Each attempt has a process of its own, which has read a state."""
 
 
-@pytest.mark.parametrize("call", ["open(sp.sample_savepoint(), object())", "StreamingCheckpoint(object(), '/')"])
-def test_a_session_without_spark(call: str) -> None:
-    without = "import sys; sys.modules['pyspark'] = sys.modules['pyspark.errors'] = None"
-    attempt = f"{READ}\ntry: sp.{call}\nexcept sp.OptionError as error: print(error)"
-    assert "uses of Spark need the package pyspark: pip install 'state-processor[spark]'" in printed(f"{without}\n{attempt}")
+def test_without_spark() -> None:
+    names = [f"sp.{name}" for name in ("SavepointReader", "SavepointWriter", "create_views", "diff", "register")]
+    calls = ["sp.open(sp.sample_savepoint(), object())", "sp.StreamingCheckpoint(object(), '/')"]
+    lines = printed(ATTEMPTS.format(read=READ, attempts=names + calls)).splitlines()
+    assert len(lines) == len(names + calls)
+    message = "uses of Spark need the package pyspark: pip install 'state-processor[spark]'"
+    for name, line in zip(names, lines, strict=False):
+        assert line.startswith(f"{name}: {name} and other {message}")
+    for call, line in zip(calls, lines[len(names) :], strict=True):
+        assert line.startswith(f"{call}: ")
+        assert message in line
 
 
 def test_public_names_are_listed_and_nothing_else() -> None:

@@ -140,12 +140,17 @@ def run(
     return run_and_log(folder, cache, limit, offset, read_only=read_only, **settings)[0]
 
 
+def write_modules(folder: Path, limit: int = 10, offset: int = 100) -> None:
+    """Write what a process runs: a kernel and, in another module, a part of it."""
+    (folder / "main.py").write_text(MODULE.format(helper="helping", limit=limit))
+    (folder / "helping.py").write_text(HELPER.format(offset=offset))
+
+
 def run_and_log(
     folder: Path, cache: Path, limit: int = 10, offset: int = 100, *, read_only: Path = NOWHERE, **settings: str
 ) -> tuple[tuple[int, int, int], list[str]]:
     """The same, and the lines of the log."""
-    (folder / "main.py").write_text(MODULE.format(helper="helping", limit=limit))
-    (folder / "helping.py").write_text(HELPER.format(offset=offset))
+    write_modules(folder, limit, offset)
     words, log = Program(folder, cache, read_only=read_only, **settings).printed()
     result, hits, misses = map(int, words)
     return (result, hits, misses), log
@@ -173,8 +178,7 @@ def test_kernels_that_make_arrays_are_loaded_by_new_processes(tmp_path: Path) ->
 def test_generic_code_in_an_image_is_used_by_other_processors(tmp_path: Path, setting: dict[str, str], misses: str) -> None:
     folder, image = tmp_path / "modules", tmp_path / "image"
     folder.mkdir()
-    (folder / "main.py").write_text(MODULE.format(helper="helping", limit=10))
-    (folder / "helping.py").write_text(HELPER.format(offset=100))
+    write_modules(folder)
     environment = os.environ | {"STATE_PROCESSOR_CACHE": str(image)} | setting
     program = PROGRAM.format(folder=str(folder), read_only=str(NOWHERE))
     printed = [
@@ -212,7 +216,7 @@ def test_code_that_is_damaged_is_compiled_again(tmp_path: Path) -> None:
 
 
 def test_processes_that_start_together_compile_once(tmp_path: Path) -> None:
-    run(tmp_path, tmp_path / "other")  # writes the modules
+    write_modules(tmp_path)
     started = [Program(tmp_path, tmp_path / "cache") for _ in range(3)]
     found = sorted(program.printed()[0] for program in started)
     assert found == [["111", "0", "1"], ["111", "1", "0"], ["111", "1", "0"]]
@@ -352,7 +356,7 @@ def test_a_stamp_covers_what_a_function_calls_and_the_options_of_the_compiler() 
 
 
 def test_threads_that_start_together_compile_once(tmp_path: Path) -> None:
-    run(tmp_path, tmp_path / "other")  # writes the modules
+    write_modules(tmp_path)
     threaded = PROGRAM.replace("result = main.run(1)", "(result,) = set(ThreadPoolExecutor(4).map(main.run, [1] * 4))")
     program = f"from concurrent.futures import ThreadPoolExecutor\n{threaded}"
     assert Program(tmp_path, tmp_path / "cache", program=program).printed()[0] == ["111", "0", "1"]

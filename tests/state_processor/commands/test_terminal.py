@@ -39,7 +39,8 @@ def _renamed(source: str, target: Path) -> str:
 
 @pytest.fixture(scope="module")
 def orders(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return _renamed(ORDERS_PATH, tmp_path_factory.mktemp("hostile") / "orders\x1b[5m")
+    """The snapshot of a job in a directory of its own: some commands search two directories above the snapshot."""
+    return _renamed(ORDERS_PATH, tmp_path_factory.mktemp("hostile") / "job" / "orders\x1b[5m")
 
 
 @pytest.fixture(scope="module")

@@ -114,13 +114,17 @@ def test_tasks_of_a_write_import_what_they_use(tmp_path: Path, monkeypatch: pyte
         name = type(task).__name__
         if isinstance(task, FirstPass):
             name += f" of {type(task.encode).__name__}"
+        if name in found:  # one task of each kind has a process
+            yield from calls[type(task)](task, batches)
+            return
         given = pickle.dumps((InWorker(task), list(batches)))
         done = subprocess.run([sys.executable, "-c", COMPILED + TASK], input=given, capture_output=True, check=False)
         assert not done.returncode, done.stderr.decode()
         result, *found[name] = pickle.loads(done.stdout)
         yield from result
 
-    for kind in (RunParts, FirstPass, SecondPass):
+    calls = {kind: kind.__call__ for kind in (RunParts, FirstPass, SecondPass)}
+    for kind in calls:
         monkeypatch.setattr(kind, "__call__", run_apart)
     monkeypatch.setattr(local_engine, "_LOCAL_THREADS", 1)
     plan = SavepointBuild.from_existing(ORDERS_PATH, None, SnapshotAccess())

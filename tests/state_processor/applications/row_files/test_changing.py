@@ -37,21 +37,24 @@ def test_exported_rows_change_nothing(suffix: str, tmp_path: Path) -> None:
         assert differing(target, ORDERS_PATH) == []
 
 
-@pytest.mark.parametrize("suffix", ["csv", "json"])
-def test_text_of_every_type_is_read_back(suffix: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("suffix", "step"), [("csv", 1), ("json", -1)])
+def test_text_of_every_type_is_read_back(suffix: str, step: int, tmp_path: Path) -> None:
+    """States are updated one after the other, in both orders: an update that changes another state is seen."""
     states = [
         s
         for s in sp.open(TYPES_PATH).states().to_pylist()
         if s["state_kind"] == "VALUE" and s["namespace_type"] == "VOID_NAMESPACE"
     ]
     assert len(states) > 20
-    for number, state in enumerate(states):
+    source = TYPES_PATH
+    for number, state in enumerate(states[::step]):
         name, file, target = state["state_name"], str(tmp_path / f"{number}.{suffix}"), str(tmp_path / str(number))
         common = ["--uid", state["operator_uid"], "--state", name]
         assert main(["export", TYPES_PATH, *common, "-o", file]) == 0
-        assert main(["update", TYPES_PATH, target, *common, "--rows", file]) == 0, name
-        kinds_of_rows = [name] if "ROW" in state["value_type"] else []  # rows of an export are inserts
-        assert differing(target, TYPES_PATH) in ([], kinds_of_rows), name
+        assert main(["update", source, target, *common, "--rows", file]) == 0, name
+        source = target
+    kinds_of_rows = {state["state_name"] for state in states if "ROW" in state["value_type"]}  # rows of an export are inserts
+    assert set(differing(source, TYPES_PATH)) <= kinds_of_rows
 
 
 def test_rows_from_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,14 +65,16 @@ def test_the_suffix_is_the_format(suffix: str, tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_name_without_suffix_needs_a_format(form: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_name_without_suffix_needs_a_format(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "rows"
     assert export(path, "--state", "total", "--format", form) == 0
     assert {row["key"]: row["value"] for row in READERS[form](path)} == TOTALS
-    capfdbinary.readouterr()
-    program = [sys.executable, "-m", "state_processor.cli", "export", ORDERS_PATH, "--uid", "orders", "--state", "total"]
-    printed = subprocess.run([*program, "-o", "-", "--format", form], stdout=subprocess.PIPE, check=True).stdout
-    assert printed == path.read_bytes()
+    read_end, write_end = os.pipe()  # of which nothing is written again, unlike a file
+    with os.fdopen(read_end, "rb") as printed:
+        with os.fdopen(write_end, "w") as output:
+            monkeypatch.setattr(sys, "stdout", output)
+            assert export("-", "--state", "total", "--format", form) == 0
+        assert printed.read() == path.read_bytes()
 
 
 @pytest.mark.parametrize(
