@@ -87,19 +87,21 @@ class Store:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[tuple[str, Traffic]]:
+def server() -> Iterator[tuple[str, Store]]:
     running = ThreadedMotoServer("127.0.0.1", 0)
     running.start()
     host, port = running.get_host_and_port()
     traffic = Traffic()
     running._server.app = traffic.counting(running._server.app)  # type: ignore[union-attr]
-    yield f"http://{host}:{port}", traffic
+    endpoint = f"http://{host}:{port}"
+    keys = {"aws_access_key_id": "k", "aws_secret_access_key": "s"}
+    yield endpoint, Store(boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys), traffic)
     running.stop()
 
 
 @pytest.fixture
-def store(server: tuple[str, Traffic], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    endpoint, traffic = server
+def store(server: tuple[str, Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    endpoint, store = server
     settings = {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": "k",
@@ -111,13 +113,13 @@ def store(server: tuple[str, Traffic], tmp_path: Path, monkeypatch: pytest.Monke
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     close_stores()
-    client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
-    client.create_bucket(Bucket=BUCKET)
-    yield Store(client, traffic)
+    store.client.create_bucket(Bucket=BUCKET)
+    yield store
     close_stores()
-    for found in client.list_objects_v2(Bucket=BUCKET).get("Contents", []):
-        client.delete_object(Bucket=BUCKET, Key=found["Key"])
-    client.delete_bucket(Bucket=BUCKET)
+    found = store.client.list_objects_v2(Bucket=BUCKET).get("Contents", [])
+    if found:
+        store.client.delete_objects(Bucket=BUCKET, Delete={"Objects": [{"Key": entry["Key"]} for entry in found]})
+    store.client.delete_bucket(Bucket=BUCKET)
 
 
 def rows(path: str, uid: str, state: str, **options: Any) -> list[dict[str, Any]]:
