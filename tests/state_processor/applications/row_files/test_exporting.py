@@ -69,7 +69,7 @@ def test_a_name_without_suffix_needs_a_format(form: str, tmp_path: Path, monkeyp
     path = tmp_path / "rows"
     assert export(path, "--state", "total", "--format", form) == 0
     assert {row["key"]: row["value"] for row in READERS[form](path)} == TOTALS
-    read_end, write_end = os.pipe()  # of which nothing is written again, unlike a file
+    read_end, write_end = os.pipe()  # unlike a file, a pipe only goes forward
     with os.fdopen(read_end, "rb") as printed:
         with os.fdopen(write_end, "w") as output:
             monkeypatch.setattr(sys, "stdout", output)
