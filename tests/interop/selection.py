@@ -1,14 +1,38 @@
-"""Selection of tests: samples, and the selected tests of a module; one JVM answers them together."""
+"""Selection of tests: samples, and the selected tests of a module; one JVM answers them together.
+
+Many cases combine a shape with a version of Flink, a format and a backend. Where these do not act on each other in Flink, a few
+cases stand for all: each shape meets each version once, and each format once.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import Any, Final
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, Final, TypeVar
 
 import pytest
 
 EVERY_CASE: Final = bool(os.environ.get("STATE_PROCESSOR_EVERY_CASE"))
 """True to try all cases in place of a sample."""
+
+T = TypeVar("T")
+
+
+def covering(cases: Iterable[T], traits: Callable[[T], Iterable[Hashable]]) -> list[T]:
+    """Return the cases with a trait that no case before has; all cases if all are tried."""
+    covered: set[Hashable] = set()
+    chosen = []
+    for case in cases:
+        new = set(traits(case)) - covered
+        if new or EVERY_CASE:
+            chosen.append(case)
+        covered |= new
+    return chosen
+
+
+def in_turn(options: Sequence[T], number: int) -> Sequence[T]:
+    """Return each other option: the first and the third for even numbers; all options if all cases are tried."""
+    return options if EVERY_CASE else options[number % 2 :: 2] or options
 
 
 def asking(request: pytest.FixtureRequest, fixture: str) -> list[Any]:

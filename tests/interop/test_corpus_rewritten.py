@@ -1,6 +1,8 @@
-"""Every packed snapshot, and every snapshot of the external corpus, written by us: real Flink restores it with every entry.
+"""Packed snapshots, and snapshots of the external corpus, written by us: real Flink restores them with every entry.
 
-Cases of the external corpus with the name of a packed case are omitted, unless ``STATE_PROCESSOR_EVERY_CASE=1`` selects all.
+Whatever a snapshot was read from, it is written canonically. Flink restores each shape from each version of Flink, each shape
+from each backend, and each format. Cases of the external corpus with the name of a packed case are omitted.
+``STATE_PROCESSOR_EVERY_CASE=1`` selects all.
 
 All states are decoded to columns and encoded again. Entries with numbers of unknown classes (:data:`UNTYPED_STATES`) are copied
 as bytes. Cases without an available job (:data:`CARRIED_CASES`) are copied as bytes as a whole, and Avro's cases are rewritten
@@ -30,7 +32,7 @@ from state_processor.support.errors import InvalidRowError
 from tests import corpus
 from tests.interop import flink
 from tests.interop.rewriting import entry_bytes, rewrite
-from tests.interop.selection import EVERY_CASE, asking
+from tests.interop.selection import EVERY_CASE, asking, covering
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,6 +97,13 @@ RESTORED = [case for case in ALL if not is_of_its_own_job(case) and not named(ca
 
 def of_cases(cases: list[corpus.Case]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("case", cases, ids=lambda case: case.id)
+
+
+def traits(case: corpus.Case) -> set[Any]:
+    """What a restore of a case is about. All snapshots of a shape have the same content."""
+    backend = case.facts["backend"]
+    shape, _, format = case.directory.name.partition(f"-{backend}-")
+    return {(shape, case.directory.parent.name), (shape, backend), format}
 
 
 def restorer(case: corpus.Case) -> str:
@@ -165,7 +174,7 @@ def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return found
 
 
-@of_cases(RESTORED)
+@of_cases(covering(RESTORED, traits))
 def test_flink_restores_what_we_wrote(case: corpus.Case, answers: Mapping[str, Any]) -> None:
     answer = answers[case.id]
     assert "error" not in answer, answer["error"][:3000]

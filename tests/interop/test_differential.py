@@ -1,4 +1,4 @@
-"""Random cases in both directions (see :mod:`differential`): about twenty seeds, and seeds that found bugs before.
+"""Random cases in both directions (see :mod:`differential`): about ten seeds, and seeds that found bugs before.
 
 ``./dev differential --seeds N`` runs more. A seed that fails there is shrunk; the case that it prints belongs in
 ``differential/regressions.json``, with a name.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,25 @@ import pytest
 from tests.interop.differential import reading, writing
 from tests.interop.differential.cases import KEYED, LISTED, MAX_PARALLELISMS, TIMERS, canonical, case_of
 from tests.interop.differential.forms import parse
-from tests.interop.differential.running import DIRECTIONS, NATIVE, READ, SPARK, WRITTEN, Problems, run, settings
+from tests.interop.differential.running import (
+    BACKENDS,
+    DIRECTIONS,
+    FORST,
+    NATIVE,
+    READ,
+    SPARK,
+    VERSIONS,
+    WRITTEN,
+    Setting,
+    run,
+    settings,
+)
 from tests.interop.differential.scalars import SCALARS
-from tests.interop.selection import asking
+from tests.interop.selection import EVERY_CASE, asking
 
 pytestmark = pytest.mark.slow
 
-SEEDS = {WRITTEN: range(8), NATIVE: range(30, 34), READ: range(10, 18), SPARK: range(20, 22)}
+SEEDS = {WRITTEN: range(4), NATIVE: range(30, 32), READ: range(10, 14), SPARK: range(20, 21)}
 REGRESSIONS: list[dict[str, Any]] = json.loads((Path(reading.__file__).parent / "regressions.json").read_text("utf-8"))
 CASES = {
     **{(direction, f"seed {seed}"): case_of(seed, direction) for direction in DIRECTIONS for seed in SEEDS[direction]},
@@ -31,26 +44,46 @@ CASES = {
 _MARKS = {WRITTEN: (), NATIVE: (), READ: (), SPARK: (pytest.mark.spark,)}
 
 
+def settings_of(direction: str, case: dict[str, Any]) -> tuple[Setting, ...]:
+    """Return a setting for each version, with the backends in turn, and ForSt; all settings if all cases are tried.
+
+    Cases of the same max parallelism are operators of one job. They have the same settings.
+    """
+    turn = [size for _, size in MAX_PARALLELISMS].index(case["max_parallelism"]) + DIRECTIONS.index(direction)
+    chosen = {(version, BACKENDS[(number + turn) % 2]) for number, version in enumerate(VERSIONS)} | {FORST}
+    return tuple(s for s in settings(direction) if EVERY_CASE or (s.version, s.backend) in chosen)
+
+
 @pytest.fixture(scope="module")
-def outcome(request: pytest.FixtureRequest) -> dict[str, tuple[list[str], Problems]]:
-    """The names of the cases of each direction, and what differed."""
+def outcome(request: pytest.FixtureRequest) -> dict[tuple[str, str], list[str]]:
+    """What differs in each case that is asked for."""
     asked = [(item.callspec.params["direction"], item.callspec.params["name"]) for item in asking(request, "outcome")]
-    names = {direction: [name for d, name in asked if d == direction] for direction in DIRECTIONS}
-    if names[SPARK]:
+    if any(direction == SPARK for direction, _ in asked):
         request.getfixturevalue("spark")  # the session of other tests, which would not replace one that is made here
-    return {
-        direction: (some, run([CASES[direction, name] for name in some], settings(direction)))
-        for direction, some in names.items()
-        if some
-    }
+    together: dict[tuple[Setting, ...], list[tuple[str, str]]] = defaultdict(list)
+    for direction, name in asked:
+        together[settings_of(direction, CASES[direction, name])].append((direction, name))
+    differences: dict[tuple[str, str], list[str]] = {case: [] for case in asked}
+    for where, cases in together.items():
+        for (number, setting), words in run([CASES[case] for case in cases], where).items():
+            differences[cases[number]].append(f"{setting}: {words[0]}")
+    return differences
 
 
 @pytest.mark.interop
 @pytest.mark.parametrize(("direction", "name"), [pytest.param(*case, marks=_MARKS[case[0]]) for case in CASES])
-def test_flink_and_we_agree(direction: str, name: str, outcome: dict[str, tuple[list[str], Problems]]) -> None:
-    names, problems = outcome[direction]
-    found = [f"{setting}: {words[0]}" for (number, setting), words in problems.items() if names[number] == name]
-    assert not found, "\n".join([json.dumps(CASES[direction, name])[:2000], *found])
+def test_flink_and_we_agree(direction: str, name: str, outcome: dict[tuple[str, str], list[str]]) -> None:
+    differences = outcome[direction, name]
+    assert not differences, "\n".join([json.dumps(CASES[direction, name])[:2000], *differences])
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_each_case_is_in_both_versions(direction: str) -> None:
+    """They are in both backends, too, as operators of jobs in which no case is alone."""
+    for case in CASES.values():
+        chosen = settings_of(direction, case)
+        assert {setting.version for setting in chosen} == set(VERSIONS)
+        assert {setting.backend for setting in chosen} >= set(BACKENDS)
 
 
 def test_a_seed_is_a_case() -> None:

@@ -22,6 +22,7 @@ from state_processor.write.tasks.local_engine import LocalEngine
 from tests import corpus
 from tests.interop import flink, flink_jars
 from tests.interop import test_corpus_rewritten as rewritten
+from tests.interop.selection import covering
 
 pytestmark = pytest.mark.interop
 
@@ -102,7 +103,7 @@ def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return found
 
 
-@rewritten.of_cases(RESTORED)
+@rewritten.of_cases(covering(RESTORED, rewritten.traits))
 def test_flink_2_restores_what_was_migrated(case: corpus.Case, answers: Mapping[str, Any]) -> None:
     answer = answers[case.id]
     assert "error" not in answer, answer["error"][:3000]

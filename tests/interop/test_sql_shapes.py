@@ -1,6 +1,7 @@
 """Every keyed state of queries of all shapes, rewritten with the names of their compiled plans: Flink restores it.
 
-Until a savepoint and after it, a query comes to the rows of a run that was not interrupted.
+Until a savepoint and after it, a query comes to the rows of a run that was not interrupted. Some states are
+also changed, each in one of the versions of Flink.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from state_processor.backends.write.keyed_formats import HeapFormat, StoreFormat
 from tests.archives import unpacked
 from tests.interop import sql_queries
 from tests.interop.rewriting import rewrite
+from tests.interop.selection import in_turn
 from tests.interop.test_sql_plans import uid_of
 
 if TYPE_CHECKING:
@@ -107,6 +109,7 @@ OTHERWISE: dict[str, dict[str, str | None]] = {
 """The rows that changed queries print, or take back, in the place of others. A group that was never seen is not taken back."""
 
 NATIVE = {"hashmap": HeapFormat(), "rocksdb": StoreFormat("rocksdb")}
+VERSIONS = ("1.20.5", "2.3.0")
 
 
 def changing(state: str, change: Callable[[Row], None]) -> Callable[[str, pa.RecordBatch], pa.RecordBatch]:
@@ -134,7 +137,7 @@ def expected_rows(fixture: Path, otherwise: dict[str, str | None]) -> Counter[st
     return Counter({row: number for row, number in found.items() if number})
 
 
-@pytest.mark.parametrize("version", ["1.20.5", "2.3.0"])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_queries_go_on_from_what_was_rewritten_by_names(version: str, spark: SparkSession, tmp_path: Path) -> None:
     files = tmp_path / "files"
     sql_queries.write_lines(files, "2", sql_queries.MORE)
@@ -157,7 +160,8 @@ def test_queries_go_on_from_what_was_rewritten_by_names(version: str, spark: Spa
         carried = lambda _, name=name: name in NOT_WRITTEN  # noqa: E731
         rewrite(fixtures / name / "savepoint", target, 3, metadata_version(version), carried, plan=plan_of(name))
         go_on(name, target)
-    for number, (name, (state, change)) in enumerate(IN_PLACE.items()):
+    for number, name in enumerate(in_turn(list(IN_PLACE), VERSIONS.index(version))):
+        state, change = IN_PLACE[name]
         target = tmp_path / f"{name}-changed"
         backend = list(NATIVE)[number % 2]
         rewrite(

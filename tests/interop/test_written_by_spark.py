@@ -15,6 +15,7 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.stored_operator import find_operator, operator_states
 from state_processor.backends.state.descriptions import StateDescription
 from tests.interop import flink, flink_jars
+from tests.interop.selection import in_turn
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 FIXTURES = flink_jars.ROOT / "tests" / "fixtures"
 ADDRESS = "io.stateprocessor.interop.Address"
 KINDS = {"VALUE": sp.ValueState, "REDUCING": sp.ReducingState, "AGGREGATING": sp.AggregatingState, "LIST": sp.ListState}
+
+VERSIONS = ("1.20.5", "2.3.0")
+BACKENDS = ("hashmap", "rocksdb")
 
 pytestmark = pytest.mark.interop
 
@@ -180,17 +184,18 @@ def everything(spark: SparkSession, version: str, directory: Path) -> Iterator[t
     yield "a copy", directory / "copy", expected, expected["max_parallelism"]
 
 
-@pytest.mark.parametrize("version", ["1.20.5", "2.3.0"])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_flink_finds_every_entry(spark: SparkSession, version: str, tmp_path: Path) -> None:
-    written = list(everything(spark, version, tmp_path))
+    """Each version restores each savepoint, in one of the backends; the other version does in the other."""
+    written = [
+        (f"{what}, {backend}", target, expected, max_parallelism, backend)
+        for number, (what, target, expected, max_parallelism) in enumerate(everything(spark, version, tmp_path))
+        for backend in in_turn(BACKENDS, number + VERSIONS.index(version))
+    ]
     requests = [
         flink.request(expected["operators"], target, backend=backend, max_parallelism=max_parallelism)
-        for _, target, expected, max_parallelism in written
-        for backend in ("hashmap", "rocksdb")
+        for _, target, expected, max_parallelism, backend in written
     ]
-    answers = iter(flink.restore(version, requests))
-    for what, _, expected, _ in written:
-        for backend in ("hashmap", "rocksdb"):
-            answer = next(answers)
-            assert "error" not in answer, f"{what}, {backend}: {answer['error'][:2000]}"
-            assert flink.entries(answer["operators"]) == flink.entries(expected["operators"]), f"{what}, {backend}"
+    for (what, _, expected, *_), answer in zip(written, flink.restore(version, requests), strict=True):
+        assert "error" not in answer, f"{what}: {answer['error'][:2000]}"
+        assert flink.entries(answer["operators"]) == flink.entries(expected["operators"]), what

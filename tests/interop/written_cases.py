@@ -15,6 +15,7 @@ from tests.interop import expectations as e
 from tests.interop import flink, flink_jars
 from tests.interop.patch_chains import ASYNCHRONOUS_STEPS, STEPS, Step, chain
 from tests.interop.rows import table_of
+from tests.interop.selection import in_turn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,8 +88,15 @@ class Workshop:
                 restores = dict.fromkeys((backend, parallelism) for _, parallelism in written.restores)
                 more = written.more | {"format": "incremental"} if written.more else {}
                 written = replace(written, restores=tuple(restores), more=more)
-            self.made[name] = written
+            self.made[name] = replace(written, restores=tuple(self._in_turn(name, written.restores)))
         return self.made[name]
+
+    def _in_turn(self, name: str, restores: Sequence[tuple[str, int]]) -> Sequence[tuple[str, int]]:
+        """Return each other restore; another version of Flink, if the case has one, does the others."""
+        versions = CASES[name].versions
+        if len(versions) == 1:
+            return restores
+        return in_turn(restores, list(CASES).index(name) + versions.index(self.version))
 
     def write(self, writer: sp.SavepointWriter, target: Path) -> None:
         """Write in the format of the workshop."""
