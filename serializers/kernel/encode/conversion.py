@@ -310,8 +310,9 @@ def _lower_elements(
         array = array.cast(pa.list_(array.type.value_type))
     offsets = array.offsets.to_numpy()
     first, last = int(offsets[0]), int(offsets[-1])
-    inside = np.repeat(reachable & _present(array), np.diff(offsets))
-    starts = offsets - first
+    holds_elements = reachable & _present(array)
+    is_element = np.repeat(holds_elements, np.diff(offsets))
+    starts = np.append(0, np.cumsum(np.diff(offsets) * holds_elements)).astype(np.int32)
 
     is_map = pa.types.is_map(array.type)
 
@@ -319,20 +320,27 @@ def _lower_elements(
         parent = int(np.searchsorted(starts, slot, side="right")) - 1
         return places(parent) if is_map else (*places(parent), slot - int(starts[parent]))
 
-    parts = [(".key", array.keys), (".value", array.items)] if is_map else [(_INDEX, array.values)]
+    elements = array.values.slice(first, last - first)
+    if not is_element.all():  # null may have elements: they are not written, and a map has no null as key in their place
+        elements = elements.filter(pa.array(is_element))
+    inside = np.ones(len(elements), dtype=np.bool_)
+    parts = [(".key", elements.field(0)), (".value", elements.field(1))] if is_map else [(_INDEX, elements)]
     children = []
     for child, (name, values) in zip(column.children, parts, strict=True):
-        children.append(_lower(program, child, values.slice(first, last - first), path + name, inside, place_of))
+        children.append(_lower(program, child, values, path + name, inside, place_of))
+    if is_map and children[0].null_count:
+        slot = int(np.argmin(_present(children[0])))
+        raise _unfit(f"{path}.key", place_of(slot), None, "a map has no null as key")
     distinct = program.distinct.get(column.index) if program is not None else None
     if distinct is not None:
         element_path = path.replace(_INDEX, ".element")
-        check_distinct_values(distinct, children[0], np.diff(offsets), inside, element_path, lambda slot: place_of(slot)[0])
+        check_distinct_values(distinct, children[0], np.diff(starts), inside, element_path, lambda slot: place_of(slot)[0])
     validity = None
     if array.null_count:
         validity = pa.py_buffer(np.packbits(_present(array), bitorder="little"))
     if pa.types.is_map(column.type):
         entries = column.type.field(0).type
-        children = [pa.Array.from_buffers(entries, last - first, [None], children=children)]
+        children = [pa.Array.from_buffers(entries, len(elements), [None], children=children)]
     return pa.Array.from_buffers(column.type, len(array), [validity, pa.py_buffer(starts)], children=children)
 
 

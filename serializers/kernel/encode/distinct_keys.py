@@ -85,16 +85,17 @@ def _check(array: pa.Array, path: str, reachable: Mask, rows: Rows) -> None:
     def row_of(slot: int) -> int:
         return rows(int(np.searchsorted(starts, slot, side="right")) - 1)
 
+    elements = array.values.slice(first, last - first)
     if not pa.types.is_map(array.type):
-        _check(array.values.slice(first, last - first), f"{path}.element", present, row_of)
+        _check(elements, f"{path}.element", present, row_of)
         return
-    keys = array.keys.slice(first, last - first)
+    keys = elements.field(0)
     if lengths.max(initial=0) > 1:
         slot = _repeated(keys, np.repeat(np.arange(len(lengths)), lengths), present)
         if slot is not None:
             raise _twice(path, row_of(slot), keys[slot])
     _check(keys, f"{path}.key", present, row_of)
-    _check(array.items.slice(first, last - first), f"{path}.value", present, row_of)
+    _check(elements.field(1), f"{path}.value", present, row_of)
 
 
 def _repeated(keys: pa.Array, maps: Codes, present: Mask) -> int | None:

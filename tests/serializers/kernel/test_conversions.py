@@ -261,3 +261,56 @@ def test_messages_have_the_index_in_each_list() -> None:
     maps = pa.array([[("a", [1]), ("b", [2, 1 << 40])]], pa.map_(pa.string(), pa.list_(pa.int64())))
     with pytest.raises(InvalidRowError, match=r"column value\.value\[1\] of row 0 does not fit"):
         encode_column(Types.MAP(Types.STRING(), Types.LIST(Types.INT())), maps)
+
+
+MAPS = pa.map_(pa.int64(), pa.string())
+
+
+def maps_of(entries: pa.StructArray, offsets: list[int], *, present: int) -> pa.Array:
+    """Maps of some entries; ``present`` has a bit for each."""
+    buffers = [pa.py_buffer(bytes([present])), pa.array(offsets, pa.int32()).buffers()[1]]
+    return pa.Array.from_buffers(MAPS, len(offsets) - 1, buffers, children=[entries])
+
+
+def entries_of(keys: list[int]) -> pa.StructArray:
+    return pa.StructArray.from_arrays([pa.array(keys), pa.array(map(str, keys))], fields=[MAPS.key_field, MAPS.item_field])
+
+
+def written_back(serializer: TypeSerializer, array: pa.Array) -> list[Any]:
+    return [serializer.to_column(serializer.deserialize(entry), DecodeOptions()) for entry in encode_column(serializer, array)]
+
+
+def test_elements_of_null_are_not_written() -> None:
+    """A null list, map or struct may have elements, also ones that fit no value and keys that occur twice."""
+    maps = T.ROW_NAMED(["m"], [T.MAP(T.INT(), T.STRING())])
+    hidden = maps_of(entries_of([7, 7, 1 << 40, 1, 2]), [0, 1, 3, 4, 5], present=0b1001)
+    rows = [[(7, "7")], None, None, [(2, "2")]]
+    expected = [{"m": row} for row in rows]
+    assert written_back(maps, pa.StructArray.from_arrays([hidden], ["m"])) == expected
+    full = maps_of(entries_of([7, 7, 1 << 40, 1, 2]), [0, 1, 3, 4, 5], present=0b1111)
+    in_null = pa.StructArray.from_arrays([full], ["m"], mask=pa.array([False, True, True, False]))
+    outer = pa.StructArray.from_arrays([in_null], ["r"])
+    assert written_back(T.ROW_NAMED(["r"], [maps]), outer) == [{"r": row["m"] and row} for row in expected]
+    texts = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), unchecked(b"\xff", b"1"), mask=pa.array([True, False]))
+    lists = T.ROW_NAMED(["l"], [T.LIST(T.STRING())])
+    assert written_back(lists, pa.StructArray.from_arrays([texts], ["l"])) == [{"l": None}, {"l": ["1"]}]
+
+
+def test_messages_have_the_row_behind_elements_of_null() -> None:
+    lists = pa.ListArray.from_arrays(pa.array([0, 2, 4], pa.int32()), pa.array([1, 2, 3, 1 << 40]), mask=pa.array([True, False]))
+    with pytest.raises(InvalidRowError, match=rf"column value\.l\[1\] of row 1 does not fit: {1 << 40}"):
+        encode_column(T.ROW_NAMED(["l"], [T.LIST(T.INT())]), pa.StructArray.from_arrays([lists], ["l"]))
+
+
+def test_entries_of_maps_may_begin_inside_of_their_memory() -> None:
+    """As other libraries may pass them: ``MapArray.keys`` has the keys in front, too."""
+    maps = maps_of(entries_of([1, 1, 2, 3]).slice(2), [0, 1, 2], present=0b11)
+    assert written_back(T.MAP(T.LONG(), T.STRING()), maps) == [[(2, "2")], [(3, "3")]]
+
+
+def test_null_in_a_dictionary_of_keys_is_refused() -> None:
+    """Arrow ends the process for a map with such a key."""
+    keys = pa.DictionaryArray.from_arrays(pa.array([0, 0, 1], pa.int32()), pa.array(["a", None]))
+    maps = pa.MapArray.from_arrays(pa.array([0, 1, 3], pa.int32()), keys, pa.array([1, 2, 3]))
+    with pytest.raises(InvalidRowError, match=r"column value\.key of row 1 does not fit: None: a map has no null as key"):
+        encode_column(T.MAP(T.STRING(), T.LONG()), maps)
