@@ -3,7 +3,7 @@
 Numba's code for elements of arrays, calls and loops serves arrays of any layout, indexes from the end, and functions that raise
 errors. LLVM removes most of this code. This takes longer than all else. Kernels have contiguous arrays, indexes that are never
 negative, and ranges without a step. So here an access is a load or a store, and a variable that is assigned once needs no memory.
-A call passes an array as its address and its shape.
+A call passes an array as its address and its shape. Sums and products wrap, as in interpreted kernels.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ _DONE: Final = (0, -2)
 """The states of a call that ended without an error: with a result, and with ``None``."""
 
 
+_NO_WRAP: Final = "nsw"
+"""Numba's mark of sums and products that may not overflow, so that LLVM omits tests of their signs."""
 _RANGE_WITH_STEP: Final = 3
 _PARTS_OF_PAIRS: Final = ("pair_first", "pair_second")
 
@@ -250,6 +252,10 @@ class Operations(Lower):  # type: ignore[misc]
     def lower_normal_function(self, description: Any) -> None:
         """Generate the code of the kernel."""
         super().lower_normal_function(description)
+        for block in self.function.blocks:
+            for instruction in block.instructions:
+                if _NO_WRAP in instruction.flags:
+                    instruction.flags.remove(_NO_WRAP)
         ends = [block.terminator for block in self.function.blocks]
         states = [end.operands[0] for end in ends if end.opname == "ret"]
         self.library.fails = not all(isinstance(state, llvm.Constant) and state.constant in _DONE for state in states)

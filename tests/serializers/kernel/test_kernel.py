@@ -50,8 +50,16 @@ from state_processor.serializers.core.temporal import (
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
+from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.support.errors import CorruptSnapshotError, NotCompilableError, StateProcessorError
+from state_processor.support.errors import (
+    CorruptSnapshotError,
+    InvalidRowError,
+    NotCompilableError,
+    StateProcessorError,
+    UndecodableValueError,
+)
+from state_processor.types.flink_types import Types
 from tests.serializers.harness import decode_with_kernel, skip_with_kernel
 
 PLAIN, TEXT = DecodeOptions(), DecodeOptions(nanos="string", row_kind=True)
@@ -265,3 +273,14 @@ def test_a_decoder_is_freed_with_its_bytes_at_once() -> None:
 
 def _of_buffer(buffer: np.ndarray, *place: int) -> str:
     return f"{len(buffer)} bytes, {place}"
+
+
+@pytest.mark.parametrize("number", [-(2**127), 2**127 - 1, 10**38, -(10**38)])
+def test_decimals_of_more_digits_than_128_bits_hold(number: int) -> None:
+    """The smallest number of 128 bits has no positive one of the same digits."""
+    serializer = Types.SQL_DATA("DECIMAL(38, 0)")
+    with pytest.raises(UndecodableValueError, match="out of the range"):
+        decode_with_kernel(serializer, [(16).to_bytes(4, "big") + number.to_bytes(16, "big", signed=True)])
+    column = pa.Array.from_buffers(pa.decimal128(38, 0), 1, [None, pa.py_buffer(number.to_bytes(16, "little", signed=True))])
+    with pytest.raises(InvalidRowError, match="out of the range"):
+        encode_column(serializer, column)

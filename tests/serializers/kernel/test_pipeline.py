@@ -111,6 +111,19 @@ def mixed(signed, unsigned):  # type: ignore[no-untyped-def]
     return number > LIMIT
 
 
+@entry_point(int64, int64)
+def signs(first, second):  # type: ignore[no-untyped-def]
+    """Return a bit for each result below 0 of operations that overflow."""
+    result = 1 if first * first < 0 else 0
+    if first > 0 and second > 0 and first + second < 0:
+        result += 2
+    if second < 0 and -second < 0:
+        result += 4
+    if first >= 0 and second < 0 and first - second < 0:
+        result += 8
+    return result
+
+
 @pytest.mark.parametrize("numbers", [[], [0, 4, 5, 6, 101, 102, 7], [3, -1, 9]])
 def test_compiled_kernels_do_what_their_functions_do(numbers: list[int]) -> None:
     inputs = np.array(numbers, dtype=np.int64)
@@ -131,6 +144,16 @@ def test_elements_loops_and_calls_do_what_python_does(pairs: list[tuple[int, int
     rewrite.compile()
     assert rewrite(inputs, outputs[0], skips) == rewrite._function.in_python(inputs, outputs[1], skips)
     assert outputs[0].tolist() == outputs[1].tolist()
+
+
+def test_sums_and_products_wrap() -> None:
+    """LLVM omits tests of their signs if they may not."""
+    signs.compile()
+    numbers = np.array([0, 1, -1, 3037000500, 5261006980962852537, 2**63 - 1, -(2**63)])
+    with np.errstate(over="ignore"):
+        expected = [signs._function.in_python(first, second) for first in numbers for second in numbers]
+    assert [signs(first, second) for first in numbers for second in numbers] == expected
+    assert set(expected) >= {0, 1, 3, 4, 12}
 
 
 def test_indexes_from_the_end_are_refused() -> None:
