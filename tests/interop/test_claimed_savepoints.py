@@ -15,6 +15,7 @@ from state_processor.backends.metadata.streams import reused_files
 from tests.interop import expectations as e
 from tests.interop import flink
 from tests.interop.restored_cases import differences
+from tests.interop.selection import in_turn
 from tests.interop.written_cases import CLAIMED, FIXTURES
 
 if TYPE_CHECKING:
@@ -74,8 +75,12 @@ def check_all_is_there(answer: dict[str, Any], operators: e.Operators) -> None:
     assert {state: found[state] for state in wanted if found[state] != wanted[state]} == {}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("place", ["beside the job", "elsewhere"])
+PLACES = ("beside the job", "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("version", "place"), [(version, place) for n, version in enumerate(VERSIONS) for place in in_turn(PLACES, n)]
+)
 def test_flink_restores_a_checkpoint_that_was_repaired(
     version: str, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

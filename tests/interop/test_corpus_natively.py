@@ -1,8 +1,8 @@
 """Keyed state of packed snapshots and of the external corpus, written natively for a backend: real Flink restores it.
 
-Flink restores every entry and timer, with the same and with another parallelism. The job continues, and its incremental
-checkpoint has the same content. ``STATE_PROCESSOR_EVERY_CASE=1`` tries all cases with all backends in an hour; otherwise a sample
-runs.
+Flink restores every entry and timer, with the same or with another parallelism. The job continues, and its incremental
+checkpoint has the same content. ``STATE_PROCESSOR_EVERY_CASE=1`` tries all cases with all backends and both parallelisms in an
+hour; otherwise a sample runs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from state_processor.types.identifier import OperatorIdentifier
 from tests import corpus
 from tests.interop import flink
 from tests.interop.rewriting import rewrite
-from tests.interop.selection import EVERY_CASE, asking
+from tests.interop.selection import EVERY_CASE, asking, in_turn
 from tests.interop.test_corpus_rewritten import (
     FIRST_PROFILE,
     PARALLELISM,
@@ -47,7 +47,8 @@ FORMATS: Final[dict[str, KeyedFormat]] = {
     "forst": StoreFormat("forst"),
     "hashmap": HeapFormat(),
 }
-OTHER_PARALLELISM: Final = 2
+PARALLELISMS: Final = (PARALLELISM, 2)
+"""The parallelism that was written, and another."""
 SAMPLE: Final = {
     "1.20.5/keyed-all-hashmap-canonical": ("rocksdb", "hashmap"),
     "1.20.5/windows-kinds-rocksdb-canonical": ("rocksdb",),
@@ -93,7 +94,7 @@ class Native:
         rewrite(self.case.snapshot, target, PARALLELISM, version, carried, FORMATS[self.backend])
 
     def requests(self, target: Path, directory: Path) -> list[dict[str, Any]]:
-        """What to ask of Flink: to restore it twice, and to take a checkpoint then."""
+        """What to ask of Flink: to restore it, and to take a checkpoint then."""
         size = self.case.facts["max_parallelism"]
         return [
             flink.request(
@@ -106,7 +107,7 @@ class Native:
                 snapshots=["incremental"],
                 snapshots_to=directory,
             )
-            for parallelism in (PARALLELISM, OTHER_PARALLELISM)
+            for parallelism in in_turn(PARALLELISMS, NATIVES.index(self))
         ]
 
 

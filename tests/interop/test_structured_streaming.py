@@ -1,12 +1,14 @@
 """State of Structured Streaming goes on in real Flink, and comes back: the results are those of a run without interruption.
 
-What Spark does before Flink does not depend on the version of Flink: all versions go on from one query.
+What Spark does before Flink, and the columns that go there and back, do not depend on the version of Flink. Each case runs in one
+version; ``test_written_cases.py`` restores these kinds of state in both.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ from pyspark.sql.functions import expr
 import state_processor as sp
 from tests.archives import unpacked
 from tests.interop import sql_queries
+from tests.interop.selection import EVERY_CASE
 from tests.interop.streamed_queries import (
     PROVIDER,
     ROCKSDB,
@@ -38,7 +41,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
 KEYS = 5
 MANY_KEYS = 1001
-VERSIONS = pytest.mark.parametrize("version", ["1.20.5", VERSION])
+OLD = "1.20.5"
 LONG, WINDOW = sp.Types.LONG(), sp.Types.TIME_WINDOW()
 
 
@@ -47,6 +50,11 @@ def _rocksdb(spark: SparkSession) -> Iterator[None]:
     spark.conf.set(PROVIDER, ROCKSDB)
     yield
     spark.conf.unset(PROVIDER)
+
+
+def in_flink(version: str) -> pytest.MarkDecorator:
+    """Run a test in a version of Flink; in both if all cases are tried."""
+    return pytest.mark.parametrize("version", [OLD, VERSION] if EVERY_CASE else [version])
 
 
 def rows(df: DataFrame) -> list[tuple[Any, ...]]:
@@ -63,7 +71,7 @@ def counted(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> sp
     return first_counts(spark, tmp_path_factory.mktemp("counts"), MANY_KEYS)
 
 
-@VERSIONS
+@in_flink(OLD)
 def test_a_count_of_spark_goes_on_in_flink_and_comes_back(
     spark: SparkSession, counted: sp.StreamingCheckpoint, tmp_path: Path, version: str
 ) -> None:
@@ -85,7 +93,7 @@ def totals(
     return states[0], states[1]
 
 
-@VERSIONS
+@in_flink(VERSION)
 def test_all_variables_and_timers_go_to_flink_and_come_back(
     spark: SparkSession, totals: tuple[sp.StreamingCheckpoint, sp.StreamingCheckpoint], tmp_path: Path, version: str
 ) -> None:
@@ -124,7 +132,7 @@ def expiring(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> s
     return query.state()
 
 
-@VERSIONS
+@in_flink(OLD)
 def test_values_with_time_to_live_keep_the_rest_of_it(
     spark: SparkSession, expiring: sp.StreamingCheckpoint, tmp_path: Path, version: str
 ) -> None:
@@ -148,7 +156,7 @@ def sums(df: DataFrame, job: str) -> DataFrame:
     return df.groupBy(expr(f"{window} AS window"), "customer").agg(expr("SUM(amount) AS sum"))
 
 
-@pytest.fixture(scope="module", params=["windows", "sessions"])
+@pytest.fixture(scope="module")
 def windows(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Query]:
     """The job of Flink, and a query with open windows."""
     query = Query(spark, tmp_path_factory.mktemp("windows"), KEYS)
@@ -157,7 +165,11 @@ def windows(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factor
     return request.param, query
 
 
-@VERSIONS
+@pytest.mark.parametrize(
+    ("windows", "version"),
+    product(("windows", "sessions"), (OLD, VERSION)) if EVERY_CASE else (("windows", OLD), ("sessions", VERSION)),
+    indirect=["windows"],
+)
 def test_open_windows_fire_in_flink(spark: SparkSession, windows: tuple[str, Query], tmp_path: Path, version: str) -> None:
     job, query = windows
     opened = query.state().read_state()
