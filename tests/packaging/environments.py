@@ -11,16 +11,21 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import tomllib
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import cache_from_source
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from build import ProjectBuilder
+from build.env import DefaultIsolatedEnv
 from packaging.requirements import Requirement
+from pyproject_hooks import quiet_subprocess_runner
 
 from tests import spark_jvms
 from tests.spark_python import PACKAGE
@@ -87,7 +92,10 @@ class Environment:
 
 
 def link_requirements(modules: Path, extra: str) -> None:
-    """Link the files of the packages that the project requires, and of those that they require, into a directory of modules."""
+    """Link the files of the packages that the project requires, and of those that they require, into a directory of modules.
+
+    So are compiled modules, which pip did not install: what a process of this environment has imported.
+    """
     seen: dict[str, Distribution] = {}
     names = ["state-processor"]
     for name in names:
@@ -101,13 +109,21 @@ def link_requirements(modules: Path, extra: str) -> None:
         names += [r.name for r in chosen if r.name not in names]
     for found in list(seen.values())[1:]:
         for file in found.files or ():
-            if ".." not in file.parts:
-                source, target = Path(str(found.locate_file(file))), modules / file
-                target.parent.mkdir(parents=True, exist_ok=True)
-                try:
-                    os.link(source, target)
-                except OSError:  # another file system
-                    shutil.copy2(source, target)
+            source, target = Path(str(found.locate_file(file))), modules / file
+            if ".." in file.parts or source.suffix == ".pyc":
+                continue
+            _link(source, target)
+            compiled = Path(cache_from_source(str(source)))
+            if source.suffix == ".py" and compiled.exists():
+                _link(compiled, Path(cache_from_source(str(target))))
+
+
+def _link(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copy2(source, target)
 
 
 def lower_bounds() -> tuple[str, ...]:
@@ -119,10 +135,16 @@ def lower_bounds() -> tuple[str, ...]:
 
 
 def build(target: Path) -> None:
-    """Build the wheel and the sdist of the checkout in a directory, from a copy of it."""
-    copy = target / "checkout"
+    """Build the sdist of a copy of the checkout in a directory, and the wheel of the sdist: in an environment for both."""
+    copy, unpacked = target / "checkout", target / "unpacked"
     shutil.copytree(ROOT, copy, symlinks=True, ignore=shutil.ignore_patterns(*_LEFT_OUT))
-    _run(sys.executable, "-m", "build", "--outdir", str(target), str(copy))
+    with DefaultIsolatedEnv() as environment:
+        project = ProjectBuilder.from_isolated_env(environment, copy, quiet_subprocess_runner)
+        environment.install(project.build_system_requires)
+        with tarfile.open(project.build("sdist", target)) as sdist:
+            sdist.extractall(unpacked, filter="data")
+        (source,) = unpacked.iterdir()
+        ProjectBuilder.from_isolated_env(environment, source, quiet_subprocess_runner).build("wheel", target)
 
 
 def built(target: Path) -> tuple[Path, Path]:
