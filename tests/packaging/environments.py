@@ -36,6 +36,8 @@ CACHE = ROOT / ".cache" / "environments"
 SAVEPOINT = ROOT / "tests" / "fixtures" / "2.3.0" / "orders-rocksdb-canonical" / "savepoint"
 SPARKS = ("4.0", "4.1", "4.2", "4.3")
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+_STORED = "--config-settings=--build-option=--compression=stored"
+"""For pyspark, which has no wheel: pip builds one of 400 MB of jars, which are compressed, and unpacks it."""
 _LEFT_OUT = (".git", ".venv", ".cache", "build", "dist", "*.egg-info", "__pycache__")
 
 
@@ -71,10 +73,10 @@ class Environment:
             _run(self.python, "-m", "venv", "--clear", "--without-pip", str(CACHE / self.name))
             if self.links:
                 link_requirements(self.modules, self.extra)
-        newest = ("--upgrade", "--upgrade-strategy", "eager") if self.links else ()
+        how = ("--upgrade", "--upgrade-strategy", "eager") if self.links else (_STORED,)
         wanted = f"{package}[{self.extra}]" if self.extra else str(package)
         # uncompiled: most of the modules are never imported
-        _run(*pip, "install", "--no-compile", *newest, wanted, *self.pins)
+        _run(*pip, "install", "--no-compile", *how, wanted, *self.pins)
 
     def first_steps(self, folder: Path, how: str) -> dict[str, Any]:
         """Run the first steps in a folder. Python finds modules there before installed modules."""
