@@ -1,6 +1,7 @@
 """Real Flink for the tests: our Java sources compiled against its jars (:mod:`flink_jars`), a JVM to run them.
 
-What is compiled lands in ``.cache/classes/VERSION-HASH``, once.
+What is compiled lands in ``.cache/classes/VERSION-HASH``, once. A JVM that is kept compiles it: its compiler is warm after the
+first time.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ STATE_CLASSES = SOURCES.parents[2] / "notebooks" / "java" / "classes"
 PACKAGE = "io.stateprocessor.interop"
 _SERVED = f"{PACKAGE}.Served"
 CLASSES = "classes.jar"
+_OF_COMPILER = VERSIONS[-1]
+"""The version of Flink whose JVM compiles. Only the classes of this JVM are compiled by ``javac`` itself."""
 
 _SINGLE = ("VALUE", "REDUCING", "AGGREGATING")
 
@@ -298,7 +301,8 @@ def classes(version: str) -> Path:
     ------
         FlinkError: javac refused the sources.
     """
-    return _compiled(version, [SOURCES / "common", STATE_CLASSES, SOURCES / f"flink{version.split('.', maxsplit=1)[0]}"])
+    folders = [SOURCES / "common", STATE_CLASSES, SOURCES / f"flink{version.split('.', maxsplit=1)[0]}"]
+    return _compiled(version, folders, by_javac=version == _OF_COMPILER)
 
 
 def generated_classes(version: str, package: str, sources: Mapping[str, str], class_path: Sequence[Path] = ()) -> Path:
@@ -321,7 +325,7 @@ def generated_classes(version: str, package: str, sources: Mapping[str, str], cl
     return _compiled(version, [folder], [classes(version), *class_path])
 
 
-def _compiled(version: str, folders: Sequence[Path], class_path: Sequence[Path] = ()) -> Path:
+def _compiled(version: str, folders: Sequence[Path], class_path: Sequence[Path] = (), *, by_javac: bool = False) -> Path:
     sources = sorted(path for folder in folders for path in folder.rglob("*.java"))
     services = [folder / "META-INF" for folder in folders if (folder / "META-INF").is_dir()]
     digest = hashlib.sha256(CLASSES.encode())
@@ -331,9 +335,12 @@ def _compiled(version: str, folders: Sequence[Path], class_path: Sequence[Path] 
     def compile_all(output: Path) -> None:
         path = _class_path([*jars(version), *class_path])
         found = Path(f"{output}-classes")
-        options = ("--release", "17", "-encoding", "UTF-8", "-nowarn", "-cp", path, "-d", str(found))
-        jvm = (f"-J{flag}" for flag in _SHORT_LIVED)
-        call((tool("javac"), *jvm, *options, *map(str, sources)), f"compiling for Flink {version}", timeout=600)
+        options = ("--release", "17", "-encoding", "UTF-8", "-nowarn", "-proc:none", "-cp", path, "-d", str(found))
+        arguments, what = [*options, *map(str, sources)], f"compiling for Flink {version}"
+        if by_javac:
+            call((tool("javac"), *(f"-J{flag}" for flag in _SHORT_LIVED), *arguments), what, timeout=600)
+        else:
+            jvms.call(_java(_OF_COMPILER, [], None), _SERVED, "Compile", arguments, what, timeout=600)
         shutil.copy(SOURCES / "log4j2.properties", found)
         for folder in services:
             shutil.copytree(folder, found / folder.name)

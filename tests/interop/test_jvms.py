@@ -30,7 +30,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.fixture(autouse=True)
 def _others(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """JVMs of other modules stay, and are not seen."""
+    """JVMs of other modules stay, and are not seen. All classes are compiled before, which takes a JVM as well."""
+    flink.prepare()
     monkeypatch.setattr(jvms, "_kept", [])
     yield
     jvms.end_all()
