@@ -1,7 +1,7 @@
 """State from nothing: every kind of state with every type of key and value, which real Flink restores with both backends.
 
 One savepoint holds a state for each line of the table, and an operator for each type of key. It is written once; each version of
-Flink restores it in one JVM.
+Flink restores it in one JVM, with one of the backends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from state_processor.types.flink_types import Types
 from tests.backends.operator_files import OperatorColumnsWriter, SubtaskHandles, new_operator
 from tests.interop import flink
 from tests.interop.rewriting import write_keyed
-from tests.interop.selection import asking
+from tests.interop.selection import asking, in_turn
 from tests.interop.type_specimens import (
     ARRAYS,
     AS_USERS_HAVE_THEM,
@@ -259,7 +259,7 @@ Entries = dict[tuple[str, str, str], list[str]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The written state, and Flink's result in each version with each backend."""
+    """The written state, and Flink's results by version and backend."""
 
     expected: Entries
     found: dict[tuple[str, str], Entries]
@@ -276,9 +276,10 @@ def outcome(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     commit_savepoint(staging, [operator for operator, _ in written])
     operators = [operator for _, operator in written]
     found = {}
-    for version in VERSIONS:
-        requests = [flink.request(operators, target, backend=b, parallelism=RESTORED_PARALLELISM) for b in BACKENDS]
-        for backend, answer in zip(BACKENDS, flink.restore(version, requests), strict=True):
+    for number, version in enumerate(VERSIONS):
+        backends = in_turn(BACKENDS, number)
+        requests = [flink.request(operators, target, backend=b, parallelism=RESTORED_PARALLELISM) for b in backends]
+        for backend, answer in zip(backends, flink.restore(version, requests), strict=True):
             assert "error" not in answer, f"{version}, {backend}: {answer['error'][:4000]}"
             found[version, backend] = flink.entries(answer["operators"])
     return Outcome(flink.entries(operators), found)
