@@ -70,7 +70,8 @@ def test_the_installation_without_spark_is_small(packages: tuple[Path, Path], tm
     small.install(packages[0])
     installed = small.modules
     assert not [name for name in ("pyspark", "py4j", "pandas", "duckdb", "polars") if (installed / name).exists()]
-    assert sum(path.stat().st_size for path in installed.rglob("*") if path.is_file()) < 500e6
+    files = [path for path in installed.rglob("*") if path.is_file() and path.suffix != ".pyc"]  # pip compiled nothing
+    assert sum(path.stat().st_size for path in files) < 500e6
     found = small.first_steps(tmp_path, "arrow")
     assert ARROW.items() <= found.items()
     assert found["pyspark"] is None
