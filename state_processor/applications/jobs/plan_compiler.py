@@ -97,6 +97,7 @@ _VERSION: Final = re.compile(r"\d+\.\d+(\.\d+)?")
 _DIST: Final = re.compile(r"flink-dist(?:_2\.\d+)?-(\d+\.\d+\.\d+.*)\.jar")
 _OPENED: Final = ("java.lang", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.text", "java.time", "java.util")
 _TIMEOUT: Final = 300
+_QUICK: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")  # the JVM ends before more of it pays off
 _NEEDED: Final = ("flink-dist", "flink-table-planner", "flink-table-runtime", "flink-table-api-java")
 _SHOWN: Final = 3000
 
@@ -164,7 +165,7 @@ def _compiled(
     program.write_text(_PROGRAM, "utf-8")
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
     class_path = os.pathsep.join(map(str, [*distribution.jars, *jars]))
-    command = [_java(), *opened, "-XX:TieredStopAtLevel=1", "-cp", class_path, str(program), *arguments]
+    command = [_java(), *opened, *_QUICK, "-cp", class_path, str(program), *arguments]
     try:
         done = subprocess.run(
             command,
