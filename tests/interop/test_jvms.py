@@ -99,6 +99,11 @@ def test_a_jvm_with_other_classes_of_a_package_does_not_get_more_of_them() -> No
     assert [restored("one", "a"), restored("two", "a"), restored("one", "b")] == [first, first, second]
 
 
+def test_what_the_compiler_refuses_is_shown() -> None:
+    with pytest.raises(flink.FlinkError, match=r"compiling for Flink 2\.3\.0: exit code 1\n(.|\n)*Row\.java:1: error: "):
+        flink.generated_classes(VERSION, "refused", {"Row": "public class Row { int }"})
+
+
 def test_jvms_end_with_their_process() -> None:
     environment = {**os.environ, "PYTHONPATH": str(flink_jars.ROOT)}
     done = subprocess.run([sys.executable, "-c", KILLED], env=environment, capture_output=True, text=True, check=False)
