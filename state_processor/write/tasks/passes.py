@@ -404,6 +404,8 @@ def merge_batches(batches: Batches, most_bytes: int = _BATCH_BYTES, most_rows: i
     held: list[pa.RecordBatch] = []
     size = rows = 0
     for batch in batches:
+        if not batch.num_rows:  # pyarrow does not concatenate empty columns whose conversion kept the offset of a slice
+            continue
         held.append(batch)
         size += batch.nbytes
         rows += batch.num_rows

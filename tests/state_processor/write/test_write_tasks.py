@@ -258,6 +258,19 @@ def test_small_batches_are_put_together() -> None:
     assert list(merge_batches([batch([], [])])) == []
 
 
+def test_empty_batches_are_left_out() -> None:
+    """An array of no elements can have an offset and no bytes: pyarrow does not concatenate it."""
+    full = batch([1], ["x"])
+    no_bytes = pa.py_buffer(b"")
+    columns = [
+        pa.Array.from_buffers(column.type, 0, [None] * bool(buffers) + [no_bytes] * (len(buffers) - 1), offset=3)
+        for column in full.columns
+        for buffers in [column.buffers()]
+    ]
+    empty = pa.RecordBatch.from_arrays(columns, schema=full.schema)
+    assert [b.to_pylist() for b in merge_batches([empty, full, empty])] == [full.to_pylist()]
+
+
 def test_rows_of_another_key_group(staging: Staging) -> None:
     placed = pa.Table.from_batches(
         FirstPass(encode_rows(target(), StateColumns(0, COLUMNS)), staging, indexes=False)([batch(list(range(50)), ["x"] * 50)]),
