@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _TEXT: Final = repeated("--text", "this text, as a part of any value")
 _KEY: Final = repeated("--key", "this key of keyed state, as JSON or plain text")
 _OF_FLEET: Final = (
-    switch("--fleet", "the newest complete snapshot of each job below directories, as the command fleet finds them"),
+    switch("--fleet", "the paths are directories of jobs: the newest complete snapshot of each, as the command fleet finds it"),
     argument(
         "--depth", type=not_negative, metavar="N", help=f"with --fleet: levels below a directory to search (default: {DEPTH})"
     ),
