@@ -24,20 +24,20 @@ TRACKS: Final = {
 }
 """Patterns of modules; the first that matches counts."""
 SPARK: Final = "Spark"
-"""The track of other modules with the session of Spark: its JVM starts in one process, unless another one has nothing else."""
+"""The track of other modules with the session of Spark: its JVM starts in one process, unless another process is idle."""
 _SESSION: Final = re.compile(r"\bspark: SparkSession\b")
 WITH_FLINK: Final = ("queries", "Flink")
 """The tracks whose modules use JVMs with Flink."""
 LAST: Final = "quick"
-"""The track of many modules, none of which takes long: it fills what the others leave."""
+"""The track of many short modules: they fill the time that other tracks leave."""
 _TESTS: Final = Path(__file__).parent
 _DURATIONS: Final = (_TESTS / "durations.json", *_TESTS.glob("state_processor/plugins/*/durations.json"))
 SECONDS: Final[dict[str, int]] = {
     module: seconds for file in _DURATIONS for module, seconds in json.loads(file.read_text("utf-8")).items()
 }
-"""What modules take that take long. It decides on the order of modules, and on those that ``./dev test --quick`` leaves out."""
+"""The seconds of long modules. They decide on the order of modules, and on the modules that ``./dev test --quick`` leaves out."""
 SLOW: Final = 10
-"""The seconds from which on a module is slow."""
+"""A module of so many seconds or more is slow."""
 
 
 @cache
@@ -56,8 +56,8 @@ def is_slow(module: str) -> bool:
 class ModuleScheduling(LoadFileScheduling):
     """``--dist loadfile`` with tracks, which goes on after a process has crashed.
 
-    xdist runs a test again that has ended its process. It also gives the new process modules in which nothing is left to do, and
-    waits for them forever.
+    xdist runs a test again that has ended its process. It also gives the new process modules that are done, and waits for them
+    forever.
     """
 
     def __init__(self, *arguments: Any) -> None:

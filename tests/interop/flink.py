@@ -1,7 +1,6 @@
 """Real Flink for the tests: our Java sources compiled against its jars (:mod:`flink_jars`), a JVM to run them.
 
-What is compiled lands in ``.cache/classes/VERSION-HASH``, once. A JVM that is kept compiles it: its compiler is warm after the
-first time.
+Sources are compiled once, to ``.cache/classes/VERSION-HASH``, in a JVM that is kept: its compiler is warm after the first time.
 """
 
 from __future__ import annotations

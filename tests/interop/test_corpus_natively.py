@@ -56,7 +56,7 @@ SAMPLE: Final = {
     "2.3.0/big-list-rocksdb-canonical": ("forst",),
 }
 TOGETHER: Final = 64
-"""Cases that Flink is asked for at a time: it keeps what it found, as text, until all are answered."""
+"""Cases of one request to Flink: it keeps their content, as text, until all are answered."""
 SETTINGS: Final = {"execution.checkpointing.incremental": "true", "state.backend.incremental": "true"}
 
 

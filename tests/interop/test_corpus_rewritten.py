@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 UNTYPED_STATES = frozenset({"value-pojo-account", "map-int-pojo", "account", "union-accounts", "accounts"})
-"""States of Flink 1.x taken over as bytes: Account.counters, Kryo's, is JSON in a column, which has one kind of numbers."""
+"""States of Flink 1.x that are copied as bytes: Account.counters, in Kryo's encoding, is JSON, with one kind of numbers."""
 
 CARRIED_CASES = ("sql-", "cep-", "file-sink-", "pyflink-")
 """Cases taken over as bytes as a whole: the planner's, the libraries' and Python's operators come with the job alone."""
@@ -49,19 +49,19 @@ FINISHED_CASES = ("finished-tasks-",)
 """Cases with a source that is through in some subtasks: our own keeps splits that no other job takes over."""
 
 PYTHON_CASES = ("pyflink-",)
-"""Of these, those with serializers of PyFlink, which is no part of Flink's libraries."""
+"""Carried cases with serializers of PyFlink. Flink's libraries do not contain them."""
 
 OUR_READER_CASES = ("keyed-avro-",)
-"""Cases written anew whose serializers the restoring Flink has not got."""
+"""Rewritten cases with serializers that the restoring Flink lacks."""
 
 FIRST_PROFILE = "evolution-v1-"
-"""Cases of the first version of ``fixtures.evo.Profile``, for which a job needs that version."""
+"""Cases of the first version of ``fixtures.evo.Profile``: their jobs need that version."""
 
 EXPLAINED = ("1.20.5/keyed-all-hashmap-canonical", "1.20.5/operator-state-hashmap-canonical")
-"""Cases that show why :data:`UNTYPED_STATES` are as they are."""
+"""Cases that show why :data:`UNTYPED_STATES` are copied as bytes."""
 
 SAME_BYTES = ("1.20.5/keyed-all-hashmap-canonical", "2.3.0/keyed-all-rocksdb-canonical", "2.3.0/windows-rocksdb-canonical")
-"""Cases compared byte by byte, beside Avro's."""
+"""Cases that are compared byte by byte, in addition to Avro's."""
 
 OTHER_KEY_GROUPS = (
     "1.20.5/keyed-all-hashmap-canonical",

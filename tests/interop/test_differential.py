@@ -79,7 +79,7 @@ def test_flink_and_we_agree(direction: str, name: str, outcome: dict[tuple[str, 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_each_case_is_in_both_versions(direction: str) -> None:
-    """They are in both backends, too, as operators of jobs in which no case is alone."""
+    """They are in both backends, too, as operators of jobs with several cases."""
     for case in CASES.values():
         chosen = settings_of(direction, case)
         assert {setting.version for setting in chosen} == set(VERSIONS)

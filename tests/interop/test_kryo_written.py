@@ -1,6 +1,6 @@
 """Values in Kryo's encoding that never were Flink's: real Flink restores them, as Kryo 2 reads in 1.20 and Kryo 5 in 2.3.
 
-For each version one savepoint holds a state for each type, which one of the backends restores.
+For each version one savepoint holds a state for each type. One of the backends restores it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""State of Structured Streaming goes on in real Flink, and comes back: the results are those of a run without interruption.
+"""State of Structured Streaming goes on in real Flink, and comes back: the results equal a run without interruption.
 
 What Spark does before Flink, and the columns that go there and back, do not depend on the version of Flink. Each case runs in one
 version; ``test_written_cases.py`` restores these kinds of state in both.

@@ -37,7 +37,7 @@ SAVEPOINT = ROOT / "tests" / "fixtures" / "2.3.0" / "orders-rocksdb-canonical" /
 SPARKS = ("4.0", "4.1", "4.2", "4.3")
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 _STORED = "--config-settings=--build-option=--compression=stored"
-"""For pyspark, which has no wheel: pip builds one of 400 MB of jars, which are compressed, and unpacks it."""
+"""For pyspark: pip builds its wheel, with 400 MB of compressed jars, and unpacks it."""
 _LEFT_OUT = (".git", ".venv", ".cache", "build", "dist", "*.egg-info", "__pycache__")
 
 
@@ -45,7 +45,7 @@ _LEFT_OUT = (".git", ".venv", ".cache", "build", "dist", "*.egg-info", "__pycach
 class Environment:
     """An interpreter, and pinned packages in addition to the project's requirements and those of an extra.
 
-    With ``links``, the newest versions: those in the environment of this process are not unpacked again.
+    With ``links``, the newest versions: packages in the environment of this process are not unpacked again.
     """
 
     name: str

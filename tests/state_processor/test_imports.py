@@ -125,7 +125,7 @@ for attempt in {attempts!r}:
         os._exit(0)
     os.wait()
 """
-"""Each attempt has a process of its own, which has read a state."""
+"""Each attempt has a process of its own. The process has read a state."""
 
 
 def test_without_spark() -> None:

@@ -85,6 +85,14 @@ def test_operands_have_positions_of_their_own(op: Op) -> None:
     assert (op.decode, op.encode) != (None, None)
 
 
+def test_numbers_of_fixed_width_are_neighbours() -> None:
+    """The loop that encodes finds them by their range."""
+    members = list(Op)
+    numbers = members[members.index(Op.INT8) : members.index(Op.FLOAT64) + 1]
+    assert numbers == [Op.INT8, Op.INT16, Op.INT32, Op.INT64, Op.FLOAT32, Op.FLOAT64]
+    assert [op - Op.INT8 for op in numbers] == list(range(len(numbers)))
+
+
 def test_numbers_leave_room_for_properties() -> None:
     assert len(Op) < AVRO
     assert len({int(op) for op in Op}) == len(Op)

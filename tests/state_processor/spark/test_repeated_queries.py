@@ -36,7 +36,7 @@ QUERIES: Final[dict[str, tuple[Query, Any]]] = {
 
 
 def orders() -> Iterator[tuple[str, ...]]:
-    """Yield orders of queries in which each query comes once directly after each other query, and first.
+    """Yield orders of queries: each query comes once directly after each other query, and first.
 
     What a query leaves behind is seen by the next one, so that these orders stand for all; with every case, it is all.
     """
@@ -166,7 +166,7 @@ def test_tables_of_metadata(session: SparkSession, table: str) -> None:
 
 
 def test_a_promise_narrows_and_needs_its_words(spark: SparkSession) -> None:
-    """The option narrows the DataFrame for good, which is what its name warns of."""
+    """The option narrows the DataFrame for good, as its name warns."""
     session = spark.newSession()
     sp.register(session)
     session.conf.set(PUSHDOWN, "true")
