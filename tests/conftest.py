@@ -119,7 +119,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def short_collections() -> None:
-    """Collections of garbage walk over the objects of a test alone: those of the process take a hundred times as long."""
+    """Collections of garbage walk over the objects of a test alone: the objects of the process take a hundred times as long."""
     gc.freeze()
 
 

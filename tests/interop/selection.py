@@ -1,7 +1,7 @@
 """Selection of tests: samples, and the selected tests of a module; one JVM answers them together.
 
 Many cases combine a shape with a version of Flink, a format and a backend. Where these do not act on each other in Flink, a few
-cases stand for all: each shape meets each version once, and each format once.
+cases are enough: each shape is in a case of each version, and in one of each format.
 """
 
 from __future__ import annotations

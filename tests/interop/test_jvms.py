@@ -30,7 +30,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.fixture(autouse=True)
 def _others(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """JVMs of other modules stay, and are not seen. All classes are compiled before, which takes a JVM as well."""
+    """JVMs of other modules stay, and are not seen. All classes are compiled before: that takes a JVM, too."""
     flink.prepare()
     monkeypatch.setattr(jvms, "_kept", [])
     yield

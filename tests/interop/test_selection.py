@@ -1,4 +1,4 @@
-"""Samples in place of products of versions, formats and shapes."""
+"""Samples instead of products of versions, formats and shapes."""
 
 from __future__ import annotations
 

@@ -94,9 +94,9 @@ class Environment:
 
 
 def link_requirements(modules: Path, extra: str) -> None:
-    """Link the files of the packages that the project requires, and of those that they require, into a directory of modules.
+    """Link the files of the packages that the project requires, directly or not, into a directory of modules.
 
-    So are compiled modules, which pip did not install: what a process of this environment has imported.
+    Modules that processes of this environment have compiled are linked, too: pip did not install them.
     """
     seen: dict[str, Distribution] = {}
     names = ["state-processor"]

@@ -321,7 +321,7 @@ def _lower_elements(
         return places(parent) if is_map else (*places(parent), slot - int(starts[parent]))
 
     elements = array.values.slice(first, last - first)
-    if not is_element.all():  # null may have elements: they are not written, and a map has no null as key in their place
+    if not is_element.all():  # null may have elements: they are not written; null in their place would be a key of null
         elements = elements.filter(pa.array(is_element))
     inside = np.ones(len(elements), dtype=np.bool_)
     parts = [(".key", elements.field(0)), (".value", elements.field(1))] if is_map else [(_INDEX, elements)]
@@ -330,7 +330,7 @@ def _lower_elements(
         children.append(_lower(program, child, values, path + name, inside, place_of))
     if is_map and children[0].null_count:
         slot = int(np.argmin(_present(children[0])))
-        raise _unfit(f"{path}.key", place_of(slot), None, "a map has no null as key")
+        raise _unfit(f"{path}.key", place_of(slot), None, "a key of a map can't be null")
     distinct = program.distinct.get(column.index) if program is not None else None
     if distinct is not None:
         element_path = path.replace(_INDEX, ".element")

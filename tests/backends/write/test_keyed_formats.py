@@ -55,7 +55,7 @@ def tables(snapshot: Snapshot) -> dict[str, list[str]]:
 
 @cache
 def tables_of_case(case: str) -> dict[str, list[str]]:
-    """Return those of a case, which several tests compare with."""
+    """Return the tables of a case. Several tests compare with them."""
     return tables(open_snapshot(CASES[case]))
 
 

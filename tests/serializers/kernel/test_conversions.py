@@ -312,5 +312,5 @@ def test_null_in_a_dictionary_of_keys_is_refused() -> None:
     """Arrow ends the process for a map with such a key."""
     keys = pa.DictionaryArray.from_arrays(pa.array([0, 0, 1], pa.int32()), pa.array(["a", None]))
     maps = pa.MapArray.from_arrays(pa.array([0, 1, 3], pa.int32()), keys, pa.array([1, 2, 3]))
-    with pytest.raises(InvalidRowError, match=r"column value\.key of row 1 does not fit: None: a map has no null as key"):
+    with pytest.raises(InvalidRowError, match=r"column value\.key of row 1 does not fit: None: a key of a map can't be null"):
         encode_column(T.MAP(T.STRING(), T.LONG()), maps)

@@ -277,7 +277,7 @@ def _of_buffer(buffer: np.ndarray, *place: int) -> str:
 
 @pytest.mark.parametrize("number", [-(2**127), 2**127 - 1, 10**38, -(10**38)])
 def test_decimals_of_more_digits_than_128_bits_hold(number: int) -> None:
-    """The smallest number of 128 bits has no positive one of the same digits."""
+    """The smallest number of 128 bits has 39 digits, and its negative overflows."""
     serializer = Types.SQL_DATA("DECIMAL(38, 0)")
     with pytest.raises(UndecodableValueError, match="out of the range"):
         decode_with_kernel(serializer, [(16).to_bytes(4, "big") + number.to_bytes(16, "big", signed=True)])

@@ -141,7 +141,7 @@ def run(
 
 
 def write_modules(folder: Path, limit: int = 10, offset: int = 100) -> None:
-    """Write what a process runs: a kernel and, in another module, a part of it."""
+    """Write the modules of a process: a kernel and, in another module, a part of it."""
     (folder / "main.py").write_text(MODULE.format(helper="helping", limit=limit))
     (folder / "helping.py").write_text(HELPER.format(offset=offset))
 
