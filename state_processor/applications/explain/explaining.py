@@ -57,8 +57,8 @@ def explain(
     Parameters
     ----------
     snapshot
-        Directory of the snapshot, or its ``_metadata``; with an error also the directory of a job.
-        Then the newest snapshot of the job is explained.
+        Directory of the snapshot, or its ``_metadata``; with an error also the directory of a job:
+        then the newest snapshot of the job is explained.
     error
         The trace, or a whole log: its text, or a :class:`~pathlib.Path` of its file.
     job
