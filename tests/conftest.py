@@ -16,7 +16,7 @@ from hypothesis.internal.conjecture import engine
 
 from state_processor.serializers import registrations
 from state_processor.serializers.kernel.interpreter import interpreter as kernel_interpreter
-from tests import both_engines, limits
+from tests import both_engines, limits, reports
 from tests.absent_packages import ABSENT, can_import, can_run
 from tests.corpus import CORPUS
 from tests.distribution import WITH_FLINK, ModuleScheduling, is_slow, track_of
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from xdist.remote import Producer
     from xdist.scheduler import Scheduling
+    from xdist.workermanage import WorkerController
 
 if "spark" not in ABSENT:
     from tests import spark_jvms
@@ -73,9 +74,11 @@ def pytest_configure(config: pytest.Config) -> None:
     kernel_interpreter.stop()
     gc.disable()  # a collection of tests makes objects that stay
     limits.configure(config, 60 * config.getoption("run_minutes"))
+    config.pluginmanager.register(reports, "short reports")
     if hasattr(config, "workerinput"):
         for name in ("COLUMNS", "LINES"):
             os.environ.pop(name, None)
+        reports.shorten(config)
     elif config.getoption("numprocesses", None) and "spark" not in ABSENT:
         making = subprocess.Popen([sys.executable, "-m", "tests.spark_jvms"], cwd=TESTS.parent, stderr=subprocess.DEVNULL)
         config.add_cleanup(lambda: end_soon(making))
@@ -85,6 +88,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
     """Give modules to processes in a way that survives the end of a process."""
     return ModuleScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    """Take the messages of a process apart."""
+    reports.receive(node)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

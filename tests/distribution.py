@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -82,10 +82,23 @@ class ModuleScheduling(LoadFileScheduling):
         if node in self.registered_collections:
             super()._reschedule(node)
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.collection or ())}
+
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """Give a process its next module."""
-        self.workqueue.move_to_end(self.next_module(node), last=False)
-        super()._assign_work_unit(node)
+        """Give a process its next module. xdist would look through all tests for the place of each."""
+        module = self.next_module(node)
+        tests = self.assigned_work[node][module] = self.workqueue.pop(module)
+        node.send_runtest_some([self._places[name] for name, done in tests.items() if not done])
+
+    def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+        """Note the end of a test, and forget modules that are done: xdist would count their tests after each test."""
+        super().mark_test_complete(node, item_index, duration)
+        units = self.assigned_work[node]
+        module = self._split_scope(self.registered_collections[node][item_index])
+        if all(units[module].values()):
+            del units[module]
 
     def next_module(self, node: WorkerController) -> str:
         """Return the longest module that is left of the track of a process, or of the track that needs a process most."""
