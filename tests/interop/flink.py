@@ -37,6 +37,8 @@ _OPENED = (
 # Otherwise, a JVM spends its time on compiling code that runs a few times, and on verifying classes from javac.
 _SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _NOT_VERIFYING = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
+# Otherwise, JVMs that wait for the next test wake hundreds of times a second: each cluster has two schedulers of Pekko.
+_IDLE = ("-Dpekko.scheduler.tick-duration=50ms", "-XX:-UsePerfData")
 JVM_FLAGS = [
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
     "--add-opens=java.base/jdk.internal.loader=ALL-UNNAMED",  # Served adds jars to the class path
@@ -409,7 +411,7 @@ def run_kept(
 def _java(version: str, class_path: Sequence[Path], instead: str | None, *, heap: str = "1g", short: bool = True) -> list[str]:
     first = [_compiled(version, [SOURCES / instead])] if instead else []
     path = [*first, classes(version), *jars(version), *class_path]
-    flags = [*_SHORT_LIVED, *_NOT_VERIFYING] if short else []
+    flags = [*_SHORT_LIVED, *_NOT_VERIFYING, *_IDLE] if short else []
     return [tool("java"), *JVM_FLAGS, *flags, f"-Xmx{heap}", "-Duser.timezone=UTC", "-cp", _class_path(path)]
 
 

@@ -58,7 +58,7 @@ final class Cluster implements AutoCloseable {
         Configuration settings = new Configuration();
         settings.setString("rest.bind-port", "0");
         settings.setString("rest.address", "localhost");
-        settings.setString("web.refresh-interval", "10"); // milliseconds for which what is known of a job is not asked for again
+        settings.setString("slotmanager.requirement-check.delay", "0 ms"); // no further jobs come meanwhile
         settings.setString("taskmanager.memory.managed.size", "1g");
         settings.setString("heartbeat.timeout", "600000"); // of milliseconds: a machine may be busy
         settings.setString("state.storage.fs.memory-threshold", inlineBytes + "b");

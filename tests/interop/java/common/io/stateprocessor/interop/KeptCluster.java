@@ -66,6 +66,7 @@ final class KeptCluster extends MiniCluster {
             settings.setString("rest.bind-port", "0");
             settings.setString("rest.address", "localhost");
             settings.setString("heartbeat.timeout", "600000"); // of milliseconds: a machine may be busy
+            settings.setString("slotmanager.requirement-check.delay", "0 ms"); // no further jobs come meanwhile
             settings.setString("taskmanager.memory.managed.size", "1g");
             settings.setString("taskmanager.memory.network.min", "256m");
             settings.setString("taskmanager.memory.network.max", "256m");

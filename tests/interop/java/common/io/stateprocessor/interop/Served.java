@@ -5,12 +5,15 @@ import java.io.File;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Comparator;
+import java.util.List;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.stream.Stream;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 
@@ -22,6 +25,10 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
  * has not returned or has left threads behind; it deletes the directory SCRATCH then.
  */
 public final class Served {
+
+    /** The classes of the buffers of operators with asynchronous state, in several versions of Flink. */
+    private static final List<String> BUFFERS =
+            Stream.of("AsyncRequestBuffer", "StateRequestBuffer").map("org.apache.flink.runtime.asyncprocessing."::concat).toList();
 
     public static void main(String[] arguments) throws IOException {
         PrintStream console = System.out;
@@ -45,6 +52,7 @@ public final class Served {
             thrown.printStackTrace();
             code = 1;
         }
+        endChecksOfBuffers();
         console.print(end + code + "\n");
         console.flush();
     }
@@ -71,6 +79,19 @@ public final class Served {
         Method append = loader.getClass().getDeclaredMethod("appendToClassPathForInstrumentation", String.class);
         append.setAccessible(true);
         append.invoke(loader, jar);
+    }
+
+    /** Operators never close their buffers. Each would look every 100 ms whether a request waits, until the JVM ends. */
+    private static void endChecksOfBuffers() {
+        for (String name : BUFFERS) {
+            try {
+                Field timer = Class.forName(name).getDeclaredField("DELAYER");
+                timer.setAccessible(true);
+                ((ScheduledThreadPoolExecutor) timer.get(null)).getQueue().clear();
+            } catch (ReflectiveOperationException absent) {
+                // Each version has one of these classes, and the first version has none.
+            }
+        }
     }
 
     private static void delete(Path directory) throws IOException {

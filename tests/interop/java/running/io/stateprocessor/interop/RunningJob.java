@@ -80,7 +80,6 @@ public final class RunningJob {
         settings.setString("rest.address", "localhost");
         settings.setString("taskmanager.memory.managed.size", "256m");
         settings.setString("heartbeat.timeout", "600000");
-        settings.setString("web.refresh-interval", "50");
         settings.setString("state.checkpoints.num-retained", retained); // in Flink 1
         settings.setString("execution.checkpointing.num-retained", retained); // in Flink 2
         settings.setString("state.storage.fs.memory-threshold", "1b"); // all state is in files
