@@ -155,10 +155,11 @@ def test_ids_follow_from_plans_of_all_shapes(version: str, tmp_path: Path) -> No
 
     def request(name: str, **where: Any) -> dict[str, Any]:
         insert, columns, connector = SHAPES[name]
-        query = sql_queries.Query("", columns, {"parallelism.default": "1"} if name == "one subtask" else {}, lines=0)
+        view = f"CREATE VIEW totals AS {_TOTALS.format('')}"
+        settings = {"parallelism.default": "1"} if name == "one subtask" else {}
+        query = sql_queries.Query(f"{insert}; {view}", columns, settings, lines=0)
         made = sql_queries.request(query, files, plans / f"{name.replace(' ', '-')}.json", **where)
         with_files = connector.format(files=tmp_path / "sink")
-        view = f"CREATE VIEW totals AS {_TOTALS.format('')}"
         insert = f"EXECUTE {insert}" if where and insert.startswith("STATEMENT") else insert
         return made | {
             "insert": insert,
