@@ -100,7 +100,9 @@ class Boundaries:
         if not candidate.is_local:
             return
         directory, name = os.path.split(candidate.path)
-        real = os.path.realpath(os.path.join(self._real_directory(directory), name))
+        real = os.path.normpath(os.path.join(self._real_directory(directory), name))
+        if os.path.islink(real):  # most files are none, and their directory is resolved
+            real = os.path.realpath(real)
         for place in (root, *self._whole, *self._job_directories):
             if place.is_local and _is_below(real, self._real_directory(place.path)):
                 return
