@@ -15,12 +15,12 @@ from typing import Any
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 import state_processor as sp
 from state_processor.backends.files import storage
 from tests.faults.truth import COMPLETE, NOTHING, check_complete, check_second_write, content, names, visible
 from tests.faults.writes import Write
+from tests.object_stores import S3Server
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
 from tests.waiting import join
 
@@ -67,7 +67,7 @@ class Store:
 @pytest.fixture(scope="module")
 def running() -> Iterator[Store]:
     """A store with a base in it, which nothing changes."""
-    server = ThreadedMotoServer("127.0.0.1", 0)
+    server = S3Server()
     server.start()
     store = Store(server._server.app)  # type: ignore[union-attr]
     server._server.app = store  # type: ignore[union-attr]

@@ -12,7 +12,6 @@ from typing import Any
 import boto3
 import fsspec
 import pytest
-from moto.server import ThreadedMotoServer
 
 import state_processor as sp
 from state_processor.backends.files.scratch import DIRECTORY_VARIABLE
@@ -24,6 +23,7 @@ from state_processor.write.tasks.local_engine import LocalEngine
 from tests import corpus
 from tests.backends.open_stores import close_stores
 from tests.interop.many_tables import STATE, UID, a_key, many_tables, value_of
+from tests.object_stores import S3Server
 
 pytestmark = pytest.mark.slow
 
@@ -88,7 +88,7 @@ class Store:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[tuple[str, Store]]:
-    running = ThreadedMotoServer("127.0.0.1", 0)
+    running = S3Server()
     running.start()
     host, port = running.get_host_and_port()
     traffic = Traffic()

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow.fs as pafs
 import pytest
 from fsspec.spec import AbstractFileSystem
-from moto.server import ThreadedMotoServer
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.ordered_threads import at_once
 from state_processor.backends.files.storage import Storage
 from state_processor.support.errors import MissingFileError, OptionError, UnsupportedFormatError
+from tests.object_stores import S3Server
 from tests.waiting import status_of
 
 SMALL, LARGE = b"0123456789", bytes(range(256)) * 1024
@@ -33,7 +33,7 @@ def files(tmp_path):
 
 @pytest.fixture(scope="module")
 def s3_endpoint():
-    server = ThreadedMotoServer("127.0.0.1", 0)
+    server = S3Server()
     server.start()
     host, port = server.get_host_and_port()
     yield f"http://{host}:{port}"

@@ -14,7 +14,6 @@ from typing import Any
 import boto3
 import pyarrow as pa
 import pytest
-from moto.server import ThreadedMotoServer
 
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.snapshot import open_snapshot
@@ -31,6 +30,7 @@ from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializ
 from state_processor.support.errors import OptionError, StateProcessorError, WriteError
 from tests.backends.operator_files import SubtaskHandles, new_operator
 from tests.backends.write.blob_files import write_blobs
+from tests.object_stores import S3Server
 
 LONG = NumberSerializer("LONG")
 TOTAL = StateDescription.of("total", "VALUE", LONG, VoidNamespaceSerializer(), value=LONG)
@@ -40,7 +40,7 @@ TOTAL = StateDescription.of("total", "VALUE", LONG, VoidNamespaceSerializer(), v
 def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Storage]]:
     for name, value in {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_EC2_METADATA_DISABLED": "true"}.items():
         monkeypatch.setenv(name, value)
-    server = ThreadedMotoServer("127.0.0.1", 0)
+    server = S3Server()
     server.start()
     host, port = server.get_host_and_port()
     connection = boto3.client("s3", endpoint_url=f"http://{host}:{port}", region_name="us-east-1")

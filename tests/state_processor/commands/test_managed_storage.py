@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 import state_processor as sp
 from state_processor import cli
 from state_processor.types.identifier import OperatorIdentifier
+from tests.object_stores import S3Server
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
 
 pytestmark = pytest.mark.slow
@@ -48,7 +48,7 @@ class Buckets:
 
 @pytest.fixture
 def buckets() -> Iterator[Buckets]:
-    server = ThreadedMotoServer("127.0.0.1", 0)
+    server = S3Server()
     server.start()
     yield Buckets(":".join(map(str, server.get_host_and_port())))
     server.stop()

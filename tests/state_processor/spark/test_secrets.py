@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 from pyspark.sql import SparkSession
 
 import state_processor as sp
 from tests.corpus import FIXTURES
+from tests.object_stores import S3Server
 
 CANONICAL = FIXTURES / "2.3.0" / "orders-hashmap-canonical" / "savepoint"
 
@@ -17,7 +17,7 @@ def test_plans_and_errors_show_no_credentials(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server = S3Server()
     server.start()
     try:
         host, port = server.get_host_and_port()

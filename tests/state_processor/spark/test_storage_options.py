@@ -8,7 +8,6 @@ from typing import Any
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 from pyspark.sql import DataFrame, SparkSession
 
 import state_processor as sp
@@ -16,6 +15,7 @@ from state_processor import cli
 from state_processor.options.access import SnapshotAccess
 from state_processor.spark.sessions import settings_of_spark
 from tests.corpus import FIXTURES
+from tests.object_stores import S3Server
 
 CANONICAL = FIXTURES / "2.3.0" / "orders-hashmap-canonical" / "savepoint"
 URL = "s3a://states/s"
@@ -26,7 +26,7 @@ SECRETS = (KEYS["access_key"], KEYS["secret_key"])
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
     """The URL of an S3 store with a savepoint; the environment does not contain the store."""
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server = S3Server()
     server.start()
     url = "http://{}:{}".format(*server.get_host_and_port())
     client = boto3.client("s3", endpoint_url=url, region_name="us-east-1", aws_access_key_id="any", aws_secret_access_key="any")

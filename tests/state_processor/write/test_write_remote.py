@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 import state_processor as sp
 from state_processor.backends.write.staging import Staging
+from tests.object_stores import S3Server
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Store:
 @pytest.fixture(scope="module")
 def store() -> Iterator[Store]:
     """A store with a base in it, which nothing changes."""
-    server = ThreadedMotoServer("127.0.0.1", 0)
+    server = S3Server()
     server.start()
     found = Store(":".join(map(str, server.get_host_and_port())))
     for path in Path(ORDERS_PATH).iterdir():
