@@ -17,6 +17,7 @@ from state_processor.write.build import SavepointBuild
 from state_processor.write.tasks.local_engine import LocalEngine
 from tests import corpus
 from tests.archives import unpacked
+from tests.interop.selection import in_turn
 
 UIDS = ("asynchronous", "asynchronous-ttl")
 (SOURCE,) = (case.snapshot for case in corpus.packed_cases("2.3.0/asynchronous-forst-incremental"))
@@ -70,10 +71,23 @@ def test_what_flink_wrote() -> None:
     assert differences(SOURCE) == []
 
 
+FORMATS: list[tuple[str, str | None]] = [
+    ("canonical", None),
+    ("native", "hashmap"),
+    ("native", "rocksdb"),
+    ("native", "forst"),
+]
+"""Formats and backends."""
+
+
 @pytest.mark.parametrize(
-    ("format", "backend"), [("canonical", None), ("native", "hashmap"), ("native", "rocksdb"), ("native", "forst")]
+    ("format", "backend", "parallelism"),
+    [
+        (*pair, parallelism)
+        for number, pair in enumerate(FORMATS)  # subtasks as in the source, and others, in turn
+        for parallelism in in_turn((3, 2), number)
+    ],
 )
-@pytest.mark.parametrize("parallelism", [2, 3])
 def test_states_are_those_of_other_backends_and_those_are_asynchronous_ones(
     format: str, backend: str | None, parallelism: int, tmp_path: Path
 ) -> None:
