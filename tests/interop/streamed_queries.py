@@ -316,11 +316,22 @@ SPECIMENS: dict[str, tuple[str, Callable[[DataFrame], DataFrame]]] = {
 PROCESSING_TIME = ("expiring", "awkward")
 
 
+_KEPT: dict[str, Path] = {}
+"""Checkpoints of specimens that this process has run."""
+
+
 def specimen(
     spark: SparkSession, name: str, where: Path | None = None, settings: Mapping[str, str] = MappingProxyType({})
 ) -> Path:
-    """Run a query, and return its checkpoint. Checkpoints of ``transformWithState`` can't be moved."""
-    query = Query(spark, where or Path(tempfile.mkdtemp(prefix="streamed-")), 5)
+    """Run a query, and return its checkpoint. Checkpoints of ``transformWithState`` can't be moved.
+
+    Without a place, the query runs once in a process, and all its tests have one checkpoint.
+    """
+    if where is None:
+        if name not in _KEPT:
+            _KEPT[name] = specimen(spark, name, Path(tempfile.mkdtemp(prefix="streamed-")))
+        return _KEPT[name]
+    query = Query(spark, where, 5)
     query.feed(0, 40)
     mode, build = SPECIMENS[name]
     before = {setting: spark.conf.get(setting, None) for setting in {PROVIDER: ROCKSDB, **settings}}

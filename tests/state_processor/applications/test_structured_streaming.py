@@ -28,9 +28,9 @@ def opened(spark: SparkSession, name: str) -> sp.StreamingCheckpoint:
 
 
 @pytest.fixture(scope="module")
-def variables_path(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def variables_path(spark: SparkSession) -> Path:
     """The checkpoint of a query with variables. A test that changes it puts it back."""
-    return specimen(spark, "variables", tmp_path_factory.mktemp("variables"))
+    return specimen(spark, "variables")
 
 
 @pytest.fixture(scope="module")
@@ -182,8 +182,8 @@ def test_a_query_without_time_does_not_have_timers(spark: SparkSession, variable
             file.write_bytes(content)
 
 
-def test_values_with_time_to_live_have_their_expiry(spark: SparkSession, tmp_path: Path) -> None:
-    state = sp.StreamingCheckpoint(spark, specimen(spark, "expiring", tmp_path))
+def test_values_with_time_to_live_have_their_expiry(spark: SparkSession) -> None:
+    state = sp.StreamingCheckpoint(spark, specimen(spark, "expiring"))
     expiries = [
         {row.customer: row.expires_at for row in state.read_state(name).collect()} for name in ("recent", "amounts", "digits")
     ]
