@@ -20,7 +20,7 @@ from tests.waiting import end_of
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _SCRIPT: Final = """#!/bin/sh
-case "$2" in pyspark.daemon|pyspark.sql.streaming.python_streaming_source_runner)
+case "$2" in pyspark.daemon|pyspark.sql.streaming.python_streaming_source_runner|ipykernel_launcher)
 shift; exec "{python}" -IS "{root}/tests/daemon_client.py" "{address}" "$@";; esac
 exec "{python}" "$@"
 """

@@ -1,4 +1,4 @@
-"""The process that forks each ``pyspark.daemon`` of sessions of the tests, and each process of a streaming source.
+"""The process that forks each ``pyspark.daemon`` of sessions of the tests, each process of a streaming source, and each kernel.
 
 It has imported what their workers would import. Arguments: the number of a socket, names of modules to import, and names of
 functions to call. It ends when its input does. It also runs in environments without this project.
@@ -31,6 +31,7 @@ def become_daemon(client: socket.socket) -> None:
     paths = [request["directory"], *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     sys.path[:] = list(dict.fromkeys([*filter(None, paths), *sys.path]))
     module, *sys.argv[1:] = request["arguments"]
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     client.sendall(str(os.getpid()).encode())
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

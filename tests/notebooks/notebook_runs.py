@@ -1,19 +1,25 @@
 """Executes the notebooks: ``python -m tests.notebooks.notebook_runs [NAME ...]`` stores their outputs.
 
-Every notebook has its own kernel. They share one JVM for Spark, because its start takes longer than a notebook.
+Every notebook has its own kernel: a fork of a process that has imported what notebooks import. They share one JVM for Spark,
+because its start takes longer than a notebook, and the classes of the job that restores savepoints.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import runpy
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import nbformat
+from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 from py4j.clientserver import ClientServer
@@ -32,6 +38,11 @@ FLINK = "2.3.0"
 """The Flink that restores savepoints of notebooks."""
 
 _CELL_SECONDS = 300
+_IMPORTED = (
+    *("ipykernel.ipkernel", "ipykernel.kernelapp", "ipykernel.zmqshell", "pandas", "pyspark.sql.session"),
+    *(f"state_processor.{name}" for name in ("arrow", "reader", "spark.datasource", "writer")),
+)
+"""What kernels find imported."""
 _METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -68,10 +79,25 @@ def load(name: str) -> NotebookNode:
     return nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=nbformat.NO_CONVERT)
 
 
+class _Client(NotebookClient):
+    """Runs a notebook in a kernel that a given program starts."""
+
+    def __init__(self, notebook: NotebookNode, *, python: str, **settings: Any) -> None:
+        super().__init__(notebook, **settings)
+        self._python = python
+
+    def create_kernel_manager(self) -> KernelManager:
+        manager = super().create_kernel_manager()
+        assert manager.kernel_spec is not None
+        manager.kernel_spec.argv[0] = self._python
+        return manager
+
+
 class Kernels:
     """Runs notebooks; output of Spark and of the kernels goes to files in ``logs``."""
 
-    def __init__(self, environment: dict[str, str], logs: Path, gateway: ClientServer) -> None:
+    def __init__(self, python: str, environment: dict[str, str], logs: Path, gateway: ClientServer) -> None:
+        self._python = python
         self._environment = environment
         self._logs = logs
         self._gateway = gateway
@@ -87,16 +113,23 @@ class Kernels:
         # By default a kernel takes what other processes, such as the JVM, write to its terminal for output of a cell.
         # A notebook starts Spark's workers with its own interpreter: it is told that this is the one of the tests.
         python = f"import sys; sys.executable = {self._environment['PYSPARK_PYTHON']!r}"
+        if "restore" in name:
+            python += f"; import minicluster, types; minicluster._classes = lambda: types.SimpleNamespace(name={self._classes!r})"
         if EVERY_CASE:
             python += f"; sys.path.append({str(ROOT)!r}); from tests import both_engines; both_engines.pair_all_writes()"
-        client = NotebookClient(
+        client = _Client(
             notebook,
+            python=self._python,
             timeout=_CELL_SECONDS,
             kernel_name="python3",
             record_timing=False,
             coalesce_streams=True,
             resources={"metadata": {"path": str(NOTEBOOKS)}},
-            extra_arguments=["--IPKernelApp.capture_fd_output=False", f"--IPKernelApp.exec_lines={python}"],
+            extra_arguments=[
+                "--IPKernelApp.capture_fd_output=False",
+                f"--IPKernelApp.exec_lines={python}",
+                f"--IPKernelApp.parent_handle={os.getpid()}",  # a kernel that hangs ends after the process that forked it
+            ],
         )
         with (self._logs / "kernels.log").open("ab") as log:
             try:
@@ -104,6 +137,13 @@ class Kernels:
             finally:
                 self._stop_spark()
         return stored_form(notebook)
+
+    @cached_property
+    def _classes(self) -> str:
+        """The directory of the classes of the job that restores savepoints, compiled as a notebook does it."""
+        with patch.dict(os.environ, self._environment):
+            self._compiled = runpy.run_path(str(NOTEBOOKS / "minicluster.py"))["_classes"]()  # it exists as long as this object
+        return str(self._compiled.name)
 
     def _stop_spark(self) -> None:
         """Stop the session of a notebook that did not get so far; the JVM can't have two."""
@@ -133,7 +173,8 @@ def kernels(logs: Path, python: str) -> Iterator[Kernels]:
     parameters = gateway.java_parameters
     shared = {"PYSPARK_GATEWAY_PORT": str(parameters.port), "PYSPARK_GATEWAY_SECRET": parameters.auth_token}
     try:
-        yield Kernels(environment | shared, logs, gateway)
+        with interpreter(modules=_IMPORTED) as forking:
+            yield Kernels(forking, environment | shared, logs, gateway)
     finally:
         gateway.shutdown()
         gateway.proc.stdin.close()
