@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -326,21 +327,32 @@ class _Reading(Generic[_Item, _Result]):
 
 MOST_REQUESTS: Final = 64
 """Maximum number of concurrent requests to remote storage."""
+_QUICK_SECONDS: Final = 0.005
+"""Calls for local files get threads if they take longer together: starting a thread takes as long as reading a header."""
 
 
-def at_once(function: Callable[[_Item], _Result], items: Sequence[_Item], most: int = MOST_REQUESTS) -> list[_Result]:
+def at_once(
+    function: Callable[[_Item], _Result], items: Sequence[_Item], most: int = MOST_REQUESTS, *, is_local: bool = False
+) -> list[_Result]:
     """Call a function that waits for storage with each argument, ``most`` calls at a time; return the results in order.
 
     Threads have the context of the caller. If several calls fail, the error of the first failing argument is raised.
-    """
-    if len(items) < 2:
-        return list(map(function, items))
-    from concurrent.futures import ThreadPoolExecutor  # few snapshots have one file
 
-    with ThreadPoolExecutor(min(most, len(items))) as threads:
-        running = [threads.submit(copy_context().run, function, item) for item in items]
+    ``is_local``: whether the storage is a file system of this machine. The thread of the caller then begins with the calls.
+    """
+    until = time.monotonic() + _QUICK_SECONDS if is_local else 0.0
+    results: list[_Result] = []
+    while len(results) < len(items) and (len(items) < 2 or time.monotonic() < until):
+        results.append(function(items[len(results)]))
+    left = items[len(results) :]
+    if not left:
+        return results
+    from concurrent.futures import ThreadPoolExecutor  # few reads wait for storage
+
+    with ThreadPoolExecutor(min(most, len(left))) as threads:
+        running = [threads.submit(copy_context().run, function, item) for item in left]
         try:
-            return [future.result() for future in running]
+            return results + [future.result() for future in running]
         except BaseException:
             threads.shutdown(wait=False, cancel_futures=True)
             raise

@@ -162,6 +162,11 @@ class Snapshot:
         return 2 if self.metadata.version >= 5 else 1
 
     @property
+    def is_local(self) -> bool:
+        """Whether the directory is in a file system of this machine."""
+        return Location.parse(self.directory).is_local
+
+    @property
     def is_current(self) -> bool:
         """Whether ``_metadata`` still has the content that was read: False if it was replaced or removed since."""
         return stored_digest(self.directory, self.storage) == self.digest

@@ -125,7 +125,7 @@ def survey(snapshot: Snapshot, operator: OperatorState) -> Survey:
     A state may be registered in a single subtask only, and a POJO's subclasses may differ between subtasks. Subtasks with the
     same header have the same descriptions. The list has them once.
     """
-    return _merged(at_once(partial(_states_of_subtask, snapshot, operator), operator.subtasks))
+    return _merged(at_once(partial(_states_of_subtask, snapshot, operator), operator.subtasks, is_local=snapshot.is_local))
 
 
 def surveys(snapshot: Snapshot, operators: Iterable[OperatorState]) -> Iterator[Survey]:
@@ -134,7 +134,7 @@ def surveys(snapshot: Snapshot, operators: Iterable[OperatorState]) -> Iterator[
         places: list[tuple[OperatorState, OperatorSubtaskState]] = []
         for operator in together:
             places += zip(repeat(operator), operator.subtasks)
-        subtask_states = iter(at_once(lambda place: _states_of_subtask(snapshot, *place), places))
+        subtask_states = iter(at_once(lambda place: _states_of_subtask(snapshot, *place), places, is_local=snapshot.is_local))
         for operator in together:
             yield _merged(islice(subtask_states, len(operator.subtasks)))
 

@@ -33,6 +33,7 @@ from uuid import uuid4
 
 from state_processor.backends.files.changes import FileSink, make_directory, move_file, remove_file
 from state_processor.backends.files.location import Location
+from state_processor.backends.files.ordered_threads import at_once
 from state_processor.backends.files.storage import Entry, Storage, StoredFile
 from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE, read_metadata
 from state_processor.support.doors import spelled
@@ -392,8 +393,7 @@ class Staging:
                 os.close(descriptor)
 
         try:
-            with ThreadPoolExecutor(_SYNCING_THREADS) as threads:
-                list(threads.map(sync, names))
+            at_once(sync, list(names), _SYNCING_THREADS)
         except OSError as problem:
             raise WriteError(f"{self.directory} can't be brought to the disk: {problem}") from problem
 

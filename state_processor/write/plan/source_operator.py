@@ -97,7 +97,7 @@ class SourceOperator:
         """Header that fits the files of all subtasks."""
         key = None
         states: dict[str, state_headers.StateMetaInfo] = {}
-        headers = at_once(lambda handle: handle.open(self.snapshot).header, self.handles)
+        headers = at_once(lambda handle: handle.open(self.snapshot).header, self.handles, is_local=self.snapshot.is_local)
         for handle, header in zip(self.handles, headers, strict=True):
             if handle.raw and not header.states:  # of an asynchronous operator without timers: keys are not described there
                 continue
@@ -127,7 +127,8 @@ class SourceOperator:
             handle = subtask.managed_operator
             if handle is not None and handle.states:
                 handles.append((handle, subtask_label(self.operator, subtask)))
-        headers = at_once(lambda located_handle: operator_header(self.snapshot, *located_handle), handles)
+        is_local = self.snapshot.is_local
+        headers = at_once(lambda located_handle: operator_header(self.snapshot, *located_handle), handles, is_local=is_local)
         for (_, context), header in zip(handles, headers, strict=True):
             self._merge(states, (*header.lists, *header.broadcasts), context)
         return states

@@ -397,6 +397,15 @@ def test_calls_wait_at_the_same_time_in_the_callers_context() -> None:
     assert at_once(str, []) == []
 
 
+@pytest.mark.parametrize("quick_seconds", [0, 60])
+def test_quick_calls_for_local_files_stay_in_the_thread_of_the_caller(
+    quick_seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ordered_threads, "_QUICK_SECONDS", quick_seconds)
+    found = at_once(lambda number: (number, threading.current_thread() is threading.main_thread()), range(5), is_local=True)
+    assert found == [(number, quick_seconds > 0) for number in range(5)]
+
+
 def test_the_first_of_several_errors_is_raised() -> None:
     def fail(number: int) -> int:
         if number:
