@@ -34,8 +34,9 @@ _OPENED = (
     *("java.lang", "java.lang.reflect", "java.io", "java.net", "java.nio", "sun.nio.ch", "java.text", "java.time"),
     *("java.util", "java.util.concurrent", "java.util.concurrent.atomic", "java.util.concurrent.locks"),
 )
-# Otherwise, a JVM spends its time on compiling code that runs a few times, and on verifying classes from javac.
-_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+# Otherwise, a JVM spends its time on compiling code that runs a few times, on verifying classes from javac, and on collections
+# that free nothing whenever the loaded classes need more space.
+_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:MetaspaceSize=256m")
 _NOT_VERIFYING = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 # Otherwise, JVMs that wait for the next test wake hundreds of times a second: each cluster has two schedulers of Pekko.
 _IDLE = ("-Dpekko.scheduler.tick-duration=50ms", "-XX:-UsePerfData")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.waiting import end_of
 
-AT_MOST = 6
+AT_MOST = 8
 """JVMs that are kept: one or two of the processes that run tests are in tests of Flink at the same time."""
 
 _kept: list[Jvm] = []
@@ -154,7 +154,9 @@ def call(
         if fitting:
             _kept.remove(fitting[-1])
         while not fitting and len(_kept) >= AT_MOST:
-            _kept.pop(0).end()
+            least_useful = _least_useful()
+            _kept.remove(least_useful)
+            least_useful.end()
     jvm = fitting[-1] if fitting else Jvm(command, served)
     done = False
     try:
@@ -166,6 +168,12 @@ def call(
         else:
             jvm.end()
     return printed
+
+
+def _least_useful() -> Jvm:
+    """Return a JVM with a command that a JVM used later has too, for other jars; if there are none, the one used first."""
+    commands = [jvm.command for jvm in _kept]
+    return next((jvm for i, jvm in enumerate(_kept) if jvm.command in commands[i + 1 :]), _kept[0])
 
 
 def call_once(command: Sequence[str], served: str, main: str, arguments: Sequence[str], what: str, timeout: float) -> str:

@@ -15,7 +15,7 @@ import pytest
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.stored_operator import StoredOperator, find_operator
+from state_processor.backends.read.stored_operator import StoredOperator
 from tests import corpus
 from tests.interop import flink
 from tests.interop.expectations import repeated
@@ -103,11 +103,9 @@ def differences(savepoint: Path, operators: list[dict[str, Any]]) -> Iterator[st
     snapshot = open_snapshot(savepoint)
     options = ReadOptions.of(flatten=False, nanos="string", row_kind=True)
     for operator in operators:
-        found = find_operator(snapshot, operator["uid"])
+        stored = StoredOperator.find(snapshot, operator["uid"])
         for state in operator["states"]:
-            reader = open_state(
-                StoredOperator(snapshot, found), TIMER_PREFIXES.get(state["kind"], "") + state["name"], options=options
-            )
+            reader = open_state(stored, TIMER_PREFIXES.get(state["kind"], "") + state["name"], options=options)
             rows = [row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()]
             if state["kind"] in ("OPERATOR_LIST", "UNION_LIST"):
                 elements = [corpus.as_expected(row["value"], state["entries"][0]) for row in rows]

@@ -326,7 +326,7 @@ def _operator_file(
     writer = OperatorColumnsWriter(sink, states, [old[s.name] if carried(s) else register(s) for s in states])
     for state in states:
         if carried(state):
-            _carry_elements(snapshot, operator, state, writer, subtask, parallelism)
+            _carry_elements(StoredOperator(snapshot, operator, surveyed), state, writer, subtask, parallelism)
             continue
         for number, batch in enumerate(_rows(snapshot, operator, state, surveyed)):
             if state.kind == BROADCAST:
@@ -343,16 +343,11 @@ def _registered(snapshot: Snapshot, operator: OperatorState) -> dict[str, StateM
 
 
 def _carry_elements(
-    snapshot: Snapshot,
-    operator: OperatorState,
-    state: StateDescription,
-    writer: OperatorColumnsWriter,
-    subtask: int,
-    parallelism: int,
+    stored: StoredOperator, state: StateDescription, writer: OperatorColumnsWriter, subtask: int, parallelism: int
 ) -> None:
     """Elements as bytes, distributed round robin from old to new subtasks; broadcast state is copied."""
-    for number, split in enumerate(open_state(StoredOperator(snapshot, operator), state.name).splits()):
-        data, bounds = raw_elements(snapshot, split, state.name)
+    for number, split in enumerate(open_state(stored, state.name).splits()):
+        data, bounds = raw_elements(stored.snapshot, split, state.name)
         if state.kind == BROADCAST:
             writer.add_broadcast_bytes(state.name, int.from_bytes(data[:4].tobytes(), "big"), data[4:])
         elif number % parallelism == subtask:

@@ -19,15 +19,21 @@ T = TypeVar("T")
 
 
 def covering(cases: Iterable[T], traits: Callable[[T], Iterable[Hashable]]) -> list[T]:
-    """Return the cases with a trait that no case before has; all cases if all are tried."""
-    covered: set[Hashable] = set()
-    chosen = []
-    for case in cases:
-        new = set(traits(case)) - covered
-        if new or EVERY_CASE:
-            chosen.append(case)
-        covered |= new
-    return chosen
+    """Return few cases that have all traits together; all cases if all are tried.
+
+    The case with the most traits that no chosen case has is chosen next.
+    """
+    every = list(cases)
+    if EVERY_CASE:
+        return every
+    missing = [set(traits(case)) for case in every]
+    chosen = set()
+    while any(missing):
+        best = max(range(len(every)), key=lambda i: len(missing[i]))
+        chosen.add(best)
+        new = missing[best]
+        missing = [of_case - new for of_case in missing]
+    return [case for i, case in enumerate(every) if i in chosen]
 
 
 def in_turn(options: Sequence[T], number: int) -> Sequence[T]:

@@ -19,7 +19,7 @@ import pytest
 
 from state_processor.backends.metadata.handles import IncrementalRemoteKeyedStateHandle
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.stored_operator import operator_states
+from state_processor.backends.read.stored_operator import StoredOperator
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.write.assembly import metadata_version
 from state_processor.backends.write.keyed_formats import HeapFormat, KeyedFormat, StoreFormat
@@ -159,9 +159,10 @@ def keyed_rows(snapshot_directory: str | Path, operators: list[dict[str, Any]]) 
     uids = {OperatorIdentifier.for_uid(o["uid"]).uid_hash: o["uid"] for o in operators if o.get("uid")}
     rows = {}
     for operator in snapshot.metadata.operators:
-        for name, state in operator_states(snapshot, operator).items():
+        stored = StoredOperator(snapshot, operator)
+        for name, (state, *_) in stored.states().items():
             if state.is_keyed:
-                found = [corpus.sort_key(sorted_maps(row)) for row in read(snapshot, operator, name)]
+                found = [corpus.sort_key(sorted_maps(row)) for row in read(stored, name)]
                 rows[f"{uids.get(operator.operator_id)}/{name}"] = sorted(found)
     return rows
 

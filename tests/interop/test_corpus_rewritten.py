@@ -14,18 +14,19 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import state_processor as sp
-from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
+from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.stored_operator import StoredOperator, find_operator, operator_states
+from state_processor.backends.read.stored_operator import StoredOperator, operator_states
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.write.assembly import metadata_version
 from state_processor.support.errors import InvalidRowError
@@ -110,8 +111,19 @@ def restorer(case: corpus.Case) -> str:
     return RESTORED_BY[case.directory.parent.name[0]]
 
 
-def write(case: corpus.Case, target: Path, everything: bool = False) -> Path:
-    """The case written by us to another parallelism."""
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[corpus.Case, bool], Path]:
+    """What writes a case once, for all tests that read it."""
+
+    @cache
+    def write_once(case: corpus.Case, everything: bool) -> Path:
+        return write(case, tmp_path_factory.mktemp("rewritten") / "savepoint", everything)
+
+    return write_once
+
+
+def write(case: corpus.Case, target: Path, everything: bool) -> Path:
+    """The case written by us to another parallelism, decoded and encoded or, with everything, copied as bytes."""
 
     def carried(state: StateDescription) -> bool:
         return everything or (restorer(case)[0] == "1" and state.name in UNTYPED_STATES)
@@ -120,10 +132,8 @@ def write(case: corpus.Case, target: Path, everything: bool = False) -> Path:
     return target
 
 
-def read(snapshot: Snapshot, operator: Any, state: str) -> list[dict[str, Any]]:
-    reader = open_state(
-        StoredOperator(snapshot, operator), state, options=ReadOptions.of(flatten=False, nanos="string", row_kind=True)
-    )
+def read(stored: StoredOperator, state: str) -> list[dict[str, Any]]:
+    reader = open_state(stored, state, options=ReadOptions.of(flatten=False, nanos="string", row_kind=True))
     return [row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()]
 
 
@@ -134,7 +144,7 @@ def expected_operators(case: corpus.Case) -> list[dict[str, Any]]:
         for state in operator.setdefault("states", []):
             if "sequence_from" in state:
                 snapshot = open_snapshot(case.snapshot)
-                rows = read(snapshot, find_operator(snapshot, operator["uid"]), state["name"])
+                rows = read(StoredOperator.find(snapshot, operator["uid"]), state["name"])
                 state |= {"value_type": "BYTES", "entries": [row["value"].hex() for row in rows]}
             elif state.get("value_type") == "SQL_TIMESTAMP":
                 for entry in state["entries"]:
@@ -150,7 +160,7 @@ def asked_for(request: pytest.FixtureRequest, name: str) -> list[corpus.Case]:
 
 
 @pytest.fixture(scope="module")
-def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def answers(request: pytest.FixtureRequest, written: Callable[[corpus.Case, bool], Path]) -> dict[str, Any]:
     """What Flink found in each case, or what became of writing it; one JVM for many cases, while others are written."""
     groups: dict[tuple[str, str | None], list[corpus.Case]] = defaultdict(list)
     for case in asked_for(request, "answers"):
@@ -162,7 +172,7 @@ def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             requests: dict[str, dict[str, Any]] = {}
             for case in cases:
                 try:
-                    target = write(case, tmp_path_factory.mktemp("rewritten") / "savepoint")
+                    target = written(case, False)
                 except Exception as problem:
                     found[case.id] = {"error": repr(problem)}
                     continue
@@ -193,24 +203,24 @@ def tables(directory: Path | str) -> Iterator[tuple[str, list[str]]]:
     """The rows of every state as text, in an order of their own."""
     snapshot = open_snapshot(directory)
     for operator in snapshot.metadata.operators:
-        for name, state in operator_states(snapshot, operator).items():
-            rows = [corpus.sort_key(row) for row in read(snapshot, operator, name)]
+        stored = StoredOperator(snapshot, operator)
+        for name, (state, *_) in stored.states().items():
+            rows = [corpus.sort_key(row) for row in read(stored, name)]
             yield f"{operator.operator_id}/{name} {state.kind}", sorted(rows)
 
 
 @of_cases(OURS + CARRIED)
-def test_we_read_what_we_wrote(case: corpus.Case, tmp_path: Path) -> None:
-    written = write(case, tmp_path / "savepoint", everything=case in CARRIED)
-    found, expected = dict(tables(written)), dict(tables(case.snapshot))
+def test_we_read_what_we_wrote(case: corpus.Case, written: Callable[[corpus.Case, bool], Path]) -> None:
+    found, expected = dict(tables(written(case, case in CARRIED))), dict(tables(case.snapshot))
     assert expected
     assert {name: len(rows) for name, rows in found.items()} == {name: len(rows) for name, rows in expected.items()}
     assert [name for name in expected if found[name] != expected[name]] == []
 
 
 @of_cases([case for case in RESTORED if case.name in SAME_BYTES] + OURS)
-def test_bytes_are_those_that_flink_wrote(case: corpus.Case, tmp_path: Path) -> None:
+def test_bytes_are_those_that_flink_wrote(case: corpus.Case, written: Callable[[corpus.Case, bool], Path]) -> None:
     """Each decoded and encoded entry equals the copied entry."""
-    anew, taken = (entry_bytes(write(case, tmp_path / str(everything), everything)) for everything in (False, True))
+    anew, taken = (entry_bytes(written(case, everything)) for everything in (False, True))
     assert sum(map(len, taken.values())) > 100
     assert anew.keys() == taken.keys()
     assert [state for state in taken if anew[state] != taken[state] and state[1] not in NULL_MAP_VALUES] == []
@@ -230,14 +240,14 @@ def test_everything_in_other_key_groups(case: corpus.Case, spark: SparkSession, 
 
 
 @pytest.fixture(scope="module")
-def listed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def listed(request: pytest.FixtureRequest, written: Callable[[corpus.Case, bool], Path]) -> dict[str, Any]:
     """The states that Flink finds registered in cases that were taken over as a whole."""
     groups: dict[str, list[corpus.Case]] = defaultdict(list)
     for case in asked_for(request, "listed"):
         groups[restorer(case)].append(case)
     found: dict[str, Any] = {}
     for version, cases in groups.items():
-        savepoints = [write(case, tmp_path_factory.mktemp("carried") / "savepoint", everything=True) for case in cases]
+        savepoints = [written(case, True) for case in cases]
         found |= zip([case.id for case in cases], flink.list_states(version, savepoints), strict=True)
     return found
 

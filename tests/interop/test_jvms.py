@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -77,6 +78,14 @@ def test_the_one_that_was_used_first_ends_first(monkeypatch: pytest.MonkeyPatch)
     ((a,), (_, b), (*_, c), d) = found
     assert found == [[a], [a, b], [b, a], [a, d[1]]]
     assert c == a
+
+
+@pytest.mark.parametrize(("commands", "place"), [("abcd", 0), ("abcb", 1), ("abbacc", 0), ("abcc", 2)])
+def test_one_of_two_with_the_same_command_ends_before_others(commands: str, place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = [SimpleNamespace(command=(command,)) for command in commands]
+    with monkeypatch.context() as context:
+        context.setattr(jvms, "_kept", kept)
+        assert jvms._least_useful() is kept[place]
 
 
 def test_a_jvm_with_other_classes_of_a_package_does_not_get_more_of_them() -> None:

@@ -12,7 +12,7 @@ CASES = [(shape, version) for shape in "abc" for version in (1, 2)]
 @pytest.mark.parametrize("every", [False, True])
 def test_each_trait_is_in_a_case(every: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "EVERY_CASE", every)
-    assert selection.covering(CASES, set) == (CASES if every else [("a", 1), ("a", 2), ("b", 1), ("c", 1)])
+    assert selection.covering(CASES, set) == (CASES if every else [("a", 1), ("b", 2), ("c", 1)])
 
 
 @pytest.mark.parametrize(
