@@ -1,6 +1,8 @@
 package io.stateprocessor.interop;
 
+import java.lang.reflect.Field;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.stream.Stream;
@@ -14,7 +16,12 @@ import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
-/** A Flink in this JVM that stays until the JVM ends, whoever closes it: its start takes longer than small jobs do. */
+/**
+ * A Flink in this JVM that stays until the JVM ends, whoever closes it: its start takes longer than small jobs do.
+ *
+ * <p>Tasks of jobs without jars use the class loader of the JVM, as the job manager does here. So Flink compiles the code that it
+ * generates for a query once for all jobs with this query, and not for each job.
+ */
 final class KeptCluster extends MiniCluster {
 
     private static final int SLOTS = 16;
@@ -45,6 +52,20 @@ final class KeptCluster extends MiniCluster {
 
     private void begin() throws Exception {
         super.start();
+        for (Object taskManager : (List<?>) value(MiniCluster.class, this, "taskManagers")) {
+            Object libraries = value(taskManager.getClass(), taskManager, "libraryCacheManager");
+            field(libraries.getClass(), "wrapsSystemClassLoader").set(libraries, true);
+        }
+    }
+
+    private static Object value(Class<?> type, Object object, String name) throws ReflectiveOperationException {
+        return field(type, name).get(object);
+    }
+
+    private static Field field(Class<?> type, String name) throws ReflectiveOperationException {
+        Field field = type.getDeclaredField(name);
+        field.setAccessible(true);
+        return field;
     }
 
     @Override
