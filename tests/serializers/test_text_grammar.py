@@ -16,7 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.serializers import TypeSerializer
-from state_processor.serializers.kernel.encode.encoder import encode_column
+from state_processor.serializers.kernel.encode.conversion import bind
+from state_processor.serializers.kernel.encode.encoder import ColumnEncoder, encode_column
+from state_processor.serializers.kernel.encode.program import EncodeBuilder
+from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.text_grammar import parse_json
 from state_processor.support.errors import UNWRITABLE, InvalidRowError
 from state_processor.types.flink_types import Types
@@ -48,17 +51,28 @@ def in_python(serializer: TypeSerializer, text: str) -> bytes | None:
         return None
 
 
+@cache
+def encoder(serializer: TypeSerializer) -> ColumnEncoder:
+    """What :func:`encode_column` makes for each column of texts."""
+    builder = EncodeBuilder(pa.schema([("value", bind(serializer, pa.string(), "value"))]))
+    with builder.field("value"):
+        serializer.emit_encode(builder, builder.column("value"))
+    builder.op(Op.ENTRY_END)
+    builder.op(Op.ROW_END)
+    return ColumnEncoder(builder.build())
+
+
 def in_kernel(serializer: TypeSerializer, texts: Sequence[str]) -> list[bytes | None]:
     """The bytes of each text; where one is refused, so that the rest of the column is not reached, one after the other."""
     written: list[bytes | None] = []
-    rest = pa.array(texts, pa.string())
+    rest = pa.record_batch([pa.array(texts, pa.string())], ["value"])
     while len(rest):
         try:
-            written += list(encode_column(serializer, rest))
+            written += list(encoder(serializer).encode(rest))
             break
         except InvalidRowError as problem:
             if problem.row:
-                written += encode_column(serializer, rest.slice(0, problem.row))
+                written += encoder(serializer).encode(rest.slice(0, problem.row))
             written.append(None)
             rest = rest.slice(problem.row + 1)
     return written

@@ -13,6 +13,7 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.stored_operator import find_operator, operator_states
 from tests import corpus
 from tests.backends.corpus.test_corpus import CASES, TIMER_NAMES, Reading
+from tests.interop.selection import covering
 
 _OPERATOR_KINDS = ("OPERATOR_LIST", "UNION_LIST", "BROADCAST")
 _BACKENDS = ("canonical", "heap", "rocksdb", "forst", "changelog", "raw")
@@ -33,7 +34,16 @@ def families() -> dict[str, list[corpus.Case]]:
 
 
 FAMILIES = families()
-PAIRS = [(cases[0], other) for cases in FAMILIES.values() for other in cases[1:]]
+
+
+def traits(pair: tuple[corpus.Case, corpus.Case]) -> set[tuple[str, str | bool]]:
+    """The format of the second case, its version, and where it is from."""
+    case = pair[1]
+    return {("format", case.directory.name), ("version", case.directory.parent.name), ("corpus", case.id.startswith("corpus:"))}
+
+
+PAIRS = covering([(cases[0], other) for cases in FAMILIES.values() for other in cases[1:]], traits)
+"""Another test compares the rows of all cases, which are not flattened, with what their jobs put in."""
 
 
 @cache

@@ -31,6 +31,7 @@ from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 from state_processor.support.errors import CorruptSnapshotError, ForeignCodeError, NotCompilableError, UndecodableValueError
 from tests import corpus
 from tests.backends.state_files import INT, LONG, STRING, VOID, long, string
+from tests.interop.selection import covering
 
 LAYOUT = RowLayout(
     (
@@ -204,7 +205,7 @@ def test_long_values_are_shortened_in_messages() -> None:
 
 
 CASES = [
-    pytest.param(c, id=c.id)
+    c
     for c in corpus.all_cases()
     if c.facts.get("format") in ("canonical", "checkpoint", "native")
     and (c.facts.get("format") == "canonical" or c.facts.get("backend") == "hashmap")
@@ -213,7 +214,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", covering(CASES, lambda c: (c.directory.name, c.directory.parent.name)), ids=lambda c: c.id)
 def test_the_kernel_decodes_as_its_reference_does(case: corpus.Case) -> None:
     snapshot = open_snapshot(case.snapshot)
     options = DecodeOptions("string", row_kind=True, ttl=True)
