@@ -361,6 +361,13 @@ KEY_SLOT: Final = 0
 VALUE_SLOT: Final = 1
 
 
+def _kept(layout_of: LayoutOf) -> LayoutOf:
+    """Keep layouts, and so their programs, for all files with the same states."""
+    kept = lru_cache(maxsize=DESCRIBED)(lambda state_and_columns: layout_of(*state_and_columns.objects))
+    return lambda state, columns: kept(Same(state, columns))
+
+
+@_kept
 def framed_layout(state: KeyedDescription, columns: FieldSelection) -> RowLayout:
     """Build the layout of an entry with framed key and value, after the key group prefix: canonical files and RocksDB.
 
@@ -368,12 +375,6 @@ def framed_layout(state: KeyedDescription, columns: FieldSelection) -> RowLayout
 
     Flink: ``CompositeKeySerializationUtils``, ``ListDelimitedSerializer``, ``RocksDBMapState``.
     """
-    return _framed_layout(Same(state, columns))
-
-
-@lru_cache(maxsize=DESCRIBED)
-def _framed_layout(layout: Same) -> RowLayout:
-    state, columns = layout.objects
     if isinstance(state, TimerDescription):
         return RowLayout((RowPart(KEY_SLOT, _timer_fields(state), (1, 2)), RowPart(VALUE_SLOT, ())), columns)
     suffixed = state.key.length < 0 and state.namespace.length < 0
@@ -386,12 +387,11 @@ def _framed_layout(layout: Same) -> RowLayout:
             value_field = Field(MAP_VALUE, MapStateValue(state.value.as_remainder()))
         case _:
             value_field = Field(VALUE, state.value.as_remainder())
-    key_part = RowPart(KEY_SLOT, tuple(key_fields), (0, 2))
-    if value_field.name not in columns:
-        return RowLayout((key_part,), columns)
-    return RowLayout((key_part, RowPart(VALUE_SLOT, (value_field,))), columns)
+    value_parts = [RowPart(VALUE_SLOT, (value_field,))] if value_field.name in columns else []
+    return RowLayout((RowPart(KEY_SLOT, tuple(key_fields), (0, 2)), *value_parts), columns)
 
 
+@_kept
 def heap_layout(state: KeyedDescription, columns: FieldSelection) -> RowLayout:
     """Build the layout of an entry without lengths: namespace, key, value (Flink: ``CopyOnWriteStateMapSnapshot``)."""
     if isinstance(state, TimerDescription):
