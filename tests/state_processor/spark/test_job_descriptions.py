@@ -57,6 +57,7 @@ def test_plans_name_operator_and_state_whether_filters_are_pushed_or_not(
 ) -> None:
     session = spark.newSession()
     session.conf.set("spark.sql.python.filterPushdown.enabled", pushdown)
+    session.conf.set("spark.sql.ui.explainMode", "formatted")  # as in sessions of users
     frame = sp.SavepointReader.read(session, ORDERS_PATH).read_keyed_state("orders", "total").where("key = 'elif'")
     scan = r"Flink state orders\.total, all keys \(keys= reads fewer\)"
     assert re.search(scan, plan_of(frame, capsys))

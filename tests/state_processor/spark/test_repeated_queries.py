@@ -7,6 +7,7 @@ answer later queries from these rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from importlib.metadata import version
 from itertools import pairwise, permutations
 from pathlib import Path
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import state_processor as sp
 from tests.interop.selection import EVERY_CASE
+from tests.spark_session import planned_again
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
 
 pytestmark = pytest.mark.spark
@@ -102,11 +104,13 @@ ENTRIES: Final = {
 
 
 @pytest.fixture(params=["true", "false"], ids=["pushdown", "no pushdown"])
-def session(request: pytest.FixtureRequest, spark: SparkSession) -> SparkSession:
+def session(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkSession]:
+    """A session with filters pushed down, or one that plans queries again: Spark's own setting of both."""
     session = spark.newSession()
     sp.register(session)
     session.conf.set(PUSHDOWN, request.param)
-    return session
+    with nullcontext() if request.param == "true" else planned_again(session):
+        yield session
 
 
 @pytest.mark.parametrize("entry", ENTRIES)

@@ -11,6 +11,7 @@ import pytest
 import state_processor as sp
 from state_processor.backends.write.staging import Staging
 from state_processor.spark import engine
+from tests.spark_session import planned_again
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +38,8 @@ def test_operators_are_written_together(
     group = uuid4().hex
     spark.sparkContext.setJobGroup(group, "")
     try:
-        written = writer.write(tmp_path / "new")
+        with planned_again(spark):
+            written = writer.write(tmp_path / "new")
     finally:
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
     assert len(spark.sparkContext.statusTracker().getJobIdsForGroup(group)) == jobs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from state_processor.backends.state.hash_inference import HashRule, LearnedHash
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers import register_primitive_fields
 from state_processor.write.tasks import key_hashing
+from tests.spark_session import planned_again
 from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
 
 if TYPE_CHECKING:
@@ -25,6 +27,12 @@ if TYPE_CHECKING:
 
 T = sp.Types
 NATIVE = str(Path(ORDERS_PATH).parents[1] / "orders-rocksdb-native" / "savepoint")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _planned_again(spark: SparkSession) -> Iterator[None]:
+    with planned_again(spark):
+        yield
 
 
 def values(reader: sp.SavepointReader, state: str, uid: str = "orders") -> dict[Any, Any]:
