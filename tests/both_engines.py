@@ -15,7 +15,7 @@ import re
 import shutil
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial, wraps
@@ -199,7 +199,7 @@ def _repeat_data_source(sink: Any, path: str, refused: Exception | None) -> None
         if refused is not None or other is not None:
             if refused is None or other is None or _told(other) not in _told(refused):
                 raise EnginesDifferError(f"data source: with Spark: {refused!r}; without: {other!r}") from other
-        elif difference := _content_difference(path, target, access, is_ordered=not _is_shuffled(frame)):
+        elif difference := _content_difference(path, target, access, [frame]):
             raise EnginesDifferError(f"data source: with Spark: {difference[0]}; without: {difference[1]}")
     finally:
         shutil.rmtree(directory)
@@ -317,8 +317,7 @@ class _Twin:
                 raise self._differs("write", found, problem) from problem
             with_spark = self._writer if self._is_spark else writer
             frames = [given.rows.frame for draft in with_spark._build.drafts for given in draft.changes.state_rows]
-            is_ordered = not any(map(_is_shuffled, frames))
-            difference = _difference(found, other, writer._engine.access_to(path, writer._build.access), is_ordered=is_ordered)
+            difference = _difference(found, other, writer._engine.access_to(path, writer._build.access), frames)
             if difference is not None:
                 raise self._differs(os.fspath(path), *difference)
         finally:
@@ -349,23 +348,28 @@ def _collected(frame: Any) -> pa.Table:
 
 
 def _difference(
-    found: sp.WriteSummary, other: sp.WriteSummary, access: SnapshotAccess, *, is_ordered: bool = True
+    found: sp.WriteSummary, other: sp.WriteSummary, access: SnapshotAccess, frames: Sequence[Any] = ()
 ) -> tuple[str, str] | None:
-    """Return the first difference of two savepoints and their summaries; ``access`` is to the first one."""
+    """Return the first difference of two savepoints and their summaries.
+
+    ``access`` is to the first one. ``frames``: the DataFrames of their rows.
+    """
     shared = () if found.shares_files_of is None else (os.path.dirname(found.shares_files_of),)
     access = replace(access, allow_paths=(*access.allow_paths, *shared))
-    of_content = _content_difference(found.path, other.path, access, is_ordered=is_ordered)
+    of_content = _content_difference(found.path, other.path, access, frames)
     if of_content is None and _told(found) != _told(other):
         return _first_difference(_told(found), _told(other))
     return of_content
 
 
-def _content_difference(path: str, other: str, access: SnapshotAccess, *, is_ordered: bool) -> tuple[str, str] | None:
+def _content_difference(path: str, other: str, access: SnapshotAccess, frames: Sequence[Any]) -> tuple[str, str] | None:
     access = replace(access, plan=None)  # it is of the source savepoint
     one, two = access.open(path), access.open(other)
-    if content(one) != content(two) and (is_ordered or unordered_content(one) != unordered_content(two)):
-        return _first_difference(content(one), content(two))
-    return None
+    if content(one) == content(two):  # Spark plans a frame anew to tell whether it shuffles rows
+        return None
+    if any(map(_is_shuffled, frames)) and unordered_content(one) == unordered_content(two):
+        return None
+    return _first_difference(content(one), content(two))
 
 
 def _is_only_without_spark(rows: Any) -> bool:
