@@ -73,7 +73,7 @@ class Parts:
 def in_many_parts(failing: int | None = None) -> Iterator[Parts]:
     """Read small parts in threads, and wait for the end of the threads."""
     parts = Parts(failing)
-    sizes = {"PART_BYTES": 200, "_SMALL": 0, "_BUFFER_BYTES": 1000}
+    sizes = {"PART_BYTES": 1000, "_SMALL": 0, "_BUFFER_BYTES": 1000}
     with mock.patch.multiple(ordered_threads, _read_in_threads=parts.read_in_threads, **sizes):
         yield parts
     gc.collect()  # an iterator in the frames of an error is closed with the error
