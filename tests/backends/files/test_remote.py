@@ -23,13 +23,18 @@ from state_processor.write.tasks.local_engine import LocalEngine
 from tests import corpus
 from tests.backends.open_stores import close_stores
 from tests.interop.many_tables import STATE, UID, a_key, many_tables, value_of
+from tests.interop.selection import in_turn
 from tests.object_stores import S3Server
 
 pytestmark = pytest.mark.slow
 
 BUCKET = "states"
 NAMES = ["orders-hashmap-canonical", "orders-hashmap-native", "orders-rocksdb-native", "orders-rocksdb-incremental"]
-SNAPSHOTS = [case for name in NAMES for case in corpus.cases(corpus.FIXTURES, name)]
+IN_S3, IN_MEMORY = (
+    [case for number, name in enumerate(NAMES) for case in in_turn(corpus.cases(corpus.FIXTURES, name), number + first)]
+    for first in (0, 1)
+)
+"""Each snapshot is read from one of two stores, and each kind of snapshot from both."""
 CANONICAL = corpus.Case(corpus.FIXTURES / "2.3.0" / "orders-hashmap-canonical")
 NATIVE = corpus.Case(corpus.FIXTURES / "2.3.0" / "orders-rocksdb-native")
 INCREMENTAL = corpus.Case(corpus.FIXTURES / "1.20.5" / "orders-rocksdb-incremental")
@@ -146,7 +151,7 @@ def below(case: corpus.Case) -> str:
     return str(Path(case.snapshot).relative_to(case.directory / "savepoint")).strip(".")
 
 
-@pytest.mark.parametrize("case", SNAPSHOTS, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", IN_S3, ids=lambda case: case.id)
 def test_snapshots_are_read_completely(case: corpus.Case, store: Store) -> None:
     url = store.put(case.directory / "savepoint", "moved/here")
     path = f"{url}/{below(case)}".rstrip("/")
@@ -156,7 +161,7 @@ def test_snapshots_are_read_completely(case: corpus.Case, store: Store) -> None:
     assert rows(path.replace("s3://", "s3a://"), "orders", "total") == rows(case.snapshot, "orders", "total")
 
 
-@pytest.mark.parametrize("case", SNAPSHOTS, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", IN_MEMORY, ids=lambda case: case.id)
 def test_snapshots_are_read_by_fsspec(case: corpus.Case, store: Store) -> None:
     memory = fsspec.filesystem("memory")
     memory.put(str(case.directory / "savepoint"), "/remote", recursive=True)
