@@ -24,7 +24,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -117,12 +117,16 @@ class Child(Protocol):
         """Kill it with its children."""
 
 
+_IMPORTED: Final = ["state_processor.cli", "pyiceberg.catalog.sql", "pyiceberg.io.pyarrow", "tests.faults.followed_stream"]
+
+
 class Fork:
     """A fork of a process that has imported what it needs: its start takes no time, so that kills meet its work."""
 
     context: ClassVar[Any] = multiprocessing.get_context("forkserver")
 
     def __init__(self, run: Callable[..., int], *arguments: Any, log: Path) -> None:
+        self.context.set_forkserver_preload(_IMPORTED)
         self._process = self.context.Process(target=_run, args=(run, arguments, str(log)), daemon=True)
         self._process.start()
 
@@ -137,11 +141,6 @@ class Fork:
         except ProcessLookupError:  # it does not have its own group yet
             self._process.kill()
         self._process.join()
-
-
-Fork.context.set_forkserver_preload(
-    ["state_processor.cli", "pyiceberg.catalog.sql", "pyiceberg.io.pyarrow", "tests.faults.followed_stream"]
-)
 
 
 def _run(run: Callable[..., int], arguments: Sequence[Any], log: str) -> None:

@@ -1,6 +1,7 @@
 """Reads, patches, writes, and reads damaged state in a preconfigured session. Prints the results as JSON.
 
-Arguments: the directory of a savepoint of the orders job, which may be relative, and a new directory.
+Arguments: the directory of a savepoint of the orders job, which may be relative, a new directory, and how often the keys are
+counted: once, or with a filter that Spark pushes down and after it, too.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def module_in_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
         yield pa.RecordBatch.from_pydict({"module": [state_processor.__file__]})
 
 
-def main(path: str, target: str) -> None:
+def main(path: str, target: str, counts: str) -> None:
     spark = SparkSession.builder.getOrCreate()
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     reader = sp.SavepointReader.read(spark, path)
@@ -39,8 +40,8 @@ def main(path: str, target: str) -> None:
     except sp.NotFoundError as problem:
         message = str(problem)
     worker = spark.range(1).mapInArrow(module_in_worker, "module string").first().module
-    repeated = [frame.count() for frame in (totals, totals.where("key = 'amelia'"), totals)]
-    found = {"keys": totals.count(), "patched": patched.first().value, "repeated": repeated}
+    frames = (totals, totals.where("key = 'amelia'"), totals)[: int(counts)]
+    found = {"patched": patched.first().value, "counts": [frame.count() for frame in frames]}
     frame = sp.SavepointReader.read(spark, target).read_keyed_state("orders", "total")
     for file in Path(target).glob("[!_]*"):  # after the read was planned, so that a task finds it
         file.write_bytes(file.read_bytes()[:-400] + 400 * b"\xff")
