@@ -180,6 +180,12 @@ def frame(spark: SparkSession, table: str, types: Mapping[str, str]) -> DataFram
     return lines.selectExpr(*columns, "came")
 
 
+def evaluated(spark: SparkSession, rows: DataFrame) -> tuple[DataFrame, pa.Table]:
+    """Return rows for Spark and for Arrow, so that no job computes them again."""
+    table = rows.toArrow()
+    return spark.createDataFrame(table, rows.schema), table
+
+
 @pytest.fixture(scope="module")
 def frames(spark: SparkSession) -> list[tuple[DataFrame, pa.Table]]:
     """The rows that operators have as inputs, in Spark and in Arrow."""
@@ -189,7 +195,7 @@ def frames(spark: SparkSession) -> list[tuple[DataFrame, pa.Table]]:
     of_calls = events.selectExpr("*", *(f"{text} AS `$f{i}`" for i, text in enumerate(OF_CALLS, 9)), f"{OF_CALLS[0]} AS `$f2`")
     ranked = [spark.sql(SUMS), spark.sql(TIMES), spark.sql(HOMES), spark.sql(HOMES).drop("customer")]
     found = [cities, *ranked, spark.sql(TOTALS).drop("customer"), spark.sql(BY_ITEM), spark.sql(BY_CITY), of_calls]
-    return [(one, one.toArrow()) for one in found]
+    return [evaluated(spark, one) for one in found]
 
 
 def bootstrap(

@@ -15,7 +15,7 @@ from state_processor.applications.flink_sql.bootstrap import Input, JoinedRows
 from state_processor.applications.flink_sql.operators.registry import history_of
 from state_processor.applications.flink_sql.plan import CompiledPlan
 from tests.interop import sql_queries
-from tests.interop.test_sql_bootstrap import CITIES, EVENTS, HISTORY, LATER, entries, frame, tables
+from tests.interop.test_sql_bootstrap import CITIES, EVENTS, HISTORY, LATER, entries, evaluated, frame, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,7 +76,7 @@ def bootstrap(spark: SparkSession, savepoint: str, plan: Path, target: Path) -> 
     joins = [one for one in CompiledPlan.parse(plan.read_text("utf-8")).operators.values() if one.uid == f"{one.node.id}_join"]
     uids = [one.uid for one in joins]
     attrs = attributes(savepoint, plan, uids)
-    frames = [spark.sql(text.format(attrs=attrs)) for text in IN_SPARK]
+    frames = [evaluated(spark, spark.sql(text.format(attrs=attrs)))[0] for text in IN_SPARK]
 
     def rows(given: Input) -> DataFrame:
         return next(one for one in frames if set(given.columns) == set(one.columns))
