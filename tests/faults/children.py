@@ -63,6 +63,12 @@ def run_killed_at_afresh(write: Write, number: int, done: bool, root: Path) -> b
     return code != 0
 
 
+def run_and_say(write: Write, number: Path) -> None:
+    """Run a write in this process, and write the number of the process into a file before."""
+    number.write_text(str(os.getpid()))
+    write.run()
+
+
 def _fork(write: Write, fault: Fault, root: Path | None) -> int:
     pid = os.fork()
     if pid:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -18,11 +16,13 @@ import pytest
 
 import state_processor as sp
 from state_processor.backends.files import storage
+from tests.afresh import run_afresh
+from tests.faults.children import run_and_say
 from tests.faults.truth import COMPLETE, NOTHING, check_complete, check_second_write, content, names, visible
 from tests.faults.writes import Write
 from tests.object_stores import S3Server
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
-from tests.waiting import join
+from tests.waiting import join, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -191,26 +191,23 @@ def test_a_store_that_is_slow(store: Store, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(("at", "done"), [("PUT keyed", False), ("PUT claim", True), ("PUT _metadata", False)])
-def test_a_process_that_is_killed(store: Store, at: str, done: bool) -> None:
+def test_a_process_that_is_killed(store: Store, at: str, done: bool, tmp_path: Path) -> None:
     """At a request that changes the visible state."""
     method, part = at.split()
     write = store.write(f"killed-{at.encode().hex()}-{done}")
-    program = "import sys; from tests.faults.writes import Write; Write(sys.argv[1], end=20, base=sys.argv[2]).run()"
-    child = subprocess.Popen([sys.executable, "-c", program, write.target, write.base])
+    number_of_process = tmp_path / "number"
 
     def kill(number: int, environ: dict[str, Any], answer: Callable[[], Answer]) -> Answer:
         meant = environ["REQUEST_METHOD"] == method and part in environ["PATH_INFO"].replace("metadata-part", "")
-        if meant and not done:
-            os.kill(child.pid, signal.SIGKILL)
-            child.wait()
-            return "503 Slow Down", [], b""
-        found = answer()
+        found = answer() if done or not meant else ("503 Slow Down", [], b"")
         if meant:
-            os.kill(child.pid, signal.SIGKILL)
+            process = int(number_of_process.read_text())
+            os.kill(process, signal.SIGKILL)
+            wait_until(lambda: not Path(f"/proc/{process}").exists(), "the end of the process")
         return found
 
     store.change = kill
-    assert child.wait(300) == -signal.SIGKILL
+    assert run_afresh(run_and_say, write, number_of_process) == -signal.SIGKILL
     store.change = None
     assert visible(write) == NOTHING
     check_second_write(write, NOTHING)

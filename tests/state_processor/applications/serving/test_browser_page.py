@@ -177,7 +177,7 @@ def test_names_and_values_that_are_made_to_hurt(page: Page, tmp_path: Path) -> N
 
 
 def test_many_states_and_long_values(page: Page, tmp_path: Path) -> None:
-    number, long = 2000, "x" * 10_000_000
+    number, long = 1000, "x" * 10_000_000
     writer = sp.arrow.SavepointWriter.new(max_parallelism=8, flink_version="2.0")
     states = {f"state {n}": sp.ValueState(sp.Types.STRING()) for n in range(number)}
     row = {"key": 1} | dict.fromkeys(states, "x") | {"state 7": long}
