@@ -50,6 +50,11 @@ class Case:
         return f"corpus:{self.name}" if self.directory.is_relative_to(CORPUS) else self.name
 
     @property
+    def traits(self) -> tuple[str, str]:
+        """What it has and in which format, and the version of Flink: for tests where each of both in one case is enough."""
+        return self.directory.name, self.directory.parent.name
+
+    @property
     def expected(self) -> dict[str, Any]:
         return json.loads((self.directory / "expected.json").read_text())
 

@@ -22,6 +22,7 @@ from state_processor.backends.read.stored_operator import StoredOperator, Survey
 from state_processor.backends.state import state_headers
 from state_processor.serializers.io import DataInput
 from tests.corpus import CORPUS, packed_cases
+from tests.interop.selection import covering
 
 OFFICIAL = CORPUS / "official"
 ELSEWHERE = ("rocksdb-checkpoint", "rocksdb-savepoint-native")
@@ -62,7 +63,8 @@ def registered(snapshot: Snapshot, operator: OperatorState) -> Iterator[str]:
             yield from (s.name for s in (*header.lists, *header.broadcasts))
 
 
-OWN = [pytest.param(Path(c.snapshot), id=c.id) for c in packed_cases("*-canonical") if "snapshot_dir" in c.facts]
+CANONICAL = [c for c in packed_cases("*-canonical") if "snapshot_dir" in c.facts]
+OWN = [pytest.param(Path(c.snapshot), id=c.id) for c in covering(CANONICAL, lambda c: c.traits)]
 
 
 @pytest.mark.parametrize("directory", OWN + snapshots())

@@ -214,7 +214,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", covering(CASES, lambda c: (c.directory.name, c.directory.parent.name)), ids=lambda c: c.id)
+@pytest.mark.parametrize("case", covering(CASES, lambda c: c.traits), ids=lambda c: c.id)
 def test_the_kernel_decodes_as_its_reference_does(case: corpus.Case) -> None:
     snapshot = open_snapshot(case.snapshot)
     options = DecodeOptions("string", row_kind=True, ttl=True)

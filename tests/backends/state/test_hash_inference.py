@@ -27,6 +27,7 @@ from state_processor.serializers.hash_codes import hash_codes
 from state_processor.serializers.java import hashing
 from state_processor.support.errors import InvalidRowError, UnsupportedFormatError
 from tests import corpus
+from tests.interop.selection import covering
 
 LONG, INT, STRING = NumberSerializer("LONG"), NumberSerializer("INT"), StringSerializer()
 
@@ -75,7 +76,10 @@ def test_null_key() -> None:
         hash_codes(STRING, pa.array(["a", None]))
 
 
-@pytest.mark.parametrize("case", [c for c in corpus.all_cases("*-canonical") if "snapshot_dir" in c.facts], ids=lambda c: c.id)
+CANONICAL = [c for c in corpus.all_cases("*-canonical") if "snapshot_dir" in c.facts]
+
+
+@pytest.mark.parametrize("case", covering(CANONICAL, lambda c: c.traits), ids=lambda c: c.id)
 def test_every_key_lies_where_its_hash_says(case: corpus.Case) -> None:
     snapshot = open_snapshot(case.snapshot)
     options = ReadOptions.of(metadata=True, nanos="string", row_kind=True)

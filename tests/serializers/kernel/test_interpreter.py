@@ -22,11 +22,15 @@ from state_processor.serializers.kernel import memory
 from state_processor.serializers.kernel.compiler import Kernel, entry_point
 from state_processor.serializers.kernel.interpreter import Interpreter, Memory
 from state_processor.serializers.kernel.signatures import boolean, int32, int64, read, uint8, written
+from tests.interop.selection import covering
 from tests.serializers.harness import interpreted_kernels
 from tests.state_processor.samples import FIXTURES
 
 TYPES = (read(uint8), read(int64, 2), int64, written(int64))
-SNAPSHOTS = sorted(path.parent for path in FIXTURES.glob("[12].*/*/savepoint/**/_metadata"))
+SNAPSHOTS = covering(
+    sorted(path.parent for path in FIXTURES.glob("[12].*/*/savepoint/**/_metadata")),
+    lambda path: path.relative_to(FIXTURES).parts[:2],  # the version, and what the snapshot has in which format
+)
 
 PROGRAM = """
 import sys

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.backends.formats.sst.campaign import MAKERS, Make, compare
+from tests.interop.selection import EVERY_CASE
 
-SEEDS = 50
+SEEDS = 50 if EVERY_CASE else 30
 INTERPRETED = 3
 """Seeds whose stores are read by interpreted kernels."""
 
