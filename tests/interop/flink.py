@@ -237,7 +237,7 @@ def run_with_checkpoints(
     arguments = [str(checkpoints), str(savepoints), *map(str, (interval, retained, keys, rate)), runs]
     arguments += [f"{name}={value}" for name, value in (settings or {}).items()]
     seconds = sum(int(part.partition(":")[2]) for part in runs.split(",")) / 1000
-    printed = run(version, "RunningJob", arguments, class_path=[compiled], timeout=2 * seconds + 600)
+    printed = run_kept(version, "RunningJob", arguments, [compiled], timeout=2 * seconds + 600, tables=False)
     return Path(printed.strip().splitlines()[-1].removeprefix("file:"))
 
 
