@@ -38,7 +38,7 @@ JOBS = {
 def test_ids_equal_those_of_flink(version: str, tmp_path: Path) -> None:
     asked, answered = tmp_path / "jobs.json", tmp_path / "answers.json"
     asked.write_text(json.dumps(list(JOBS.values())), "utf-8")
-    flink.run_kept(version, "GraphHashes", [str(asked), str(answered)])
+    flink.run_kept(version, "GraphHashes", [str(asked), str(answered)], tables=False)
     answers = json.loads(answered.read_text("utf-8"))
     for (name, job), answer in zip(JOBS.items(), answers, strict=True):
         for form in ("execution_plan", "rest"):

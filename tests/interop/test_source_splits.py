@@ -39,7 +39,7 @@ def printed(request: pytest.FixtureRequest, savepoints: dict[str, Path]) -> dict
     for version in sorted({p["version"] for p in asked}):
         runs = [(p["savepoint"], p["parallelism"]) for p in asked if p["version"] == version]
         arguments = [text for name, parallelism in runs for text in (savepoints[name].as_uri(), str(parallelism))]
-        lines = flink.run_kept(version, "RestoreSequence", arguments).strip().splitlines()
+        lines = flink.run_kept(version, "RestoreSequence", arguments, tables=False).strip().splitlines()
         found |= {(version, *run): line for run, line in zip(runs, lines[-len(runs) :], strict=True)}
     return found
 
