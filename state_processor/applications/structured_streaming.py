@@ -245,12 +245,11 @@ class StreamingCheckpoint:
         return sorted(int(name) for name in names if name.isdigit())
 
     def _paths(self, directory: str, **options: str) -> list[str]:
-        """Return the paths of the files of a directory; Spark does not read their content."""
+        """Return the paths of the files of a directory. Spark lists them without a job."""
         from pyspark.errors import AnalysisException
 
         try:
-            files = self._spark.read.format("binaryFile").options(**options).load(directory)
-            return [row.path for row in files.select("path").collect()]
+            return self._spark.read.format("binaryFile").options(**options).load(directory).inputFiles()
         except AnalysisException as problem:
             if problem.getCondition() == "PATH_NOT_FOUND":
                 return []
