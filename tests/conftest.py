@@ -56,7 +56,7 @@ RUNNING: Final = pytest.StashKey[pytest.Item]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add options for the tests of the fuzzer, and for the limit of the run."""
-    parser.addoption("--fuzz-minutes", type=float, default=0.2, help="time for fresh inputs of all classes (%(default)s)")
+    parser.addoption("--fuzz-minutes", type=float, default=0.1, help="time for fresh inputs of all classes (%(default)s)")
     parser.addoption("--run-minutes", type=float, default=60, help="time after which the whole run is stopped (%(default)s)")
 
 

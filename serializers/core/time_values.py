@@ -375,19 +375,19 @@ def java_zone(name: str) -> JavaZone:
 def _transitions(name: str) -> list[tuple[int, int]]:
     """Return the first millisecond of each offset of a zone, and the offset in milliseconds."""
     zone = _zone(name)
+    epoch = EPOCH.replace(tzinfo=zone)
 
     def offset(second: int) -> int:
-        moved = (EPOCH + timedelta(seconds=second)).replace(tzinfo=UTC).astimezone(zone).utcoffset()
+        moved = zone.fromutc(epoch + timedelta(seconds=second)).utcoffset()
         assert moved is not None
-        return int(moved.total_seconds()) * 1000
+        return (moved.days * SECONDS_OF_DAY + moved.seconds) * 1000
 
     if isinstance(zone, timezone):
         return [(_BEGINNING, offset(0))]
     standard = min(offset(_LAST_RULE + day * SECONDS_OF_DAY) for day in range(0, 366, 5))
-    transitions = [(_BEGINNING, standard)]
+    transitions, seen = [(_BEGINNING, standard)], _FIRST_TRANSITION
     if offset(_FIRST_TRANSITION) != standard:
         transitions.append((_FIRST_TRANSITION * 1000, offset(_FIRST_TRANSITION)))
-    seen = _FIRST_TRANSITION
     for second in chain(
         range(_FIRST_TRANSITION, _LAST_RULE, SECONDS_OF_DAY), range(_LAST_RULE, CYCLE_END // 1000, 7 * SECONDS_OF_DAY)
     ):
