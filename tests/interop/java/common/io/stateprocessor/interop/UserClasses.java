@@ -1,5 +1,6 @@
 package io.stateprocessor.interop;
 
+import java.io.File;
 import java.io.IOException;
 import java.net.URL;
 import java.net.URLClassLoader;
@@ -9,7 +10,11 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import javax.tools.JavaCompiler;
+import javax.tools.JavaFileObject;
+import javax.tools.StandardJavaFileManager;
+import javax.tools.StandardLocation;
 import javax.tools.ToolProvider;
 
 /**
@@ -37,6 +42,20 @@ final class UserClasses {
                     Map.entry("INT_ARRAY", "int[]"),
                     Map.entry("LONG_ARRAY", "long[]"),
                     Map.entry("STRING_ARRAY", "String[]"));
+
+    private static final JavaCompiler COMPILER = ToolProvider.getSystemJavaCompiler();
+
+    /** It remembers what Flink's jars contain, from one compilation to the next. */
+    private static final StandardJavaFileManager FILES = COMPILER.getStandardFileManager(null, null, null);
+
+    static {
+        Stream<Path> classPath = Stream.of(System.getProperty("java.class.path").split(File.pathSeparator)).map(Path::of);
+        try {
+            FILES.setLocationFromPaths(StandardLocation.CLASS_PATH, classPath.toList());
+        } catch (IOException impossible) {
+            throw new ExceptionInInitializerError(impossible);
+        }
+    }
 
     private final Map<String, String> sources = new LinkedHashMap<>();
     private final ClassLoader loader;
@@ -113,18 +132,20 @@ final class UserClasses {
 
     private ClassLoader compile() throws IOException {
         Path folder = Files.createTempDirectory("classes");
-        List<String> arguments = new ArrayList<>(List.of("-nowarn", "-proc:none", "-d", folder.toString(), "-cp"));
-        arguments.add(System.getProperty("java.class.path"));
+        List<Path> files = new ArrayList<>();
         for (Map.Entry<String, String> source : sources.entrySet()) {
             int dot = source.getKey().lastIndexOf('.');
             String simple = source.getKey().substring(dot + 1);
             Path file = Files.createDirectories(folder.resolve("src")).resolve(simple + ".java");
             Files.writeString(file, "package " + source.getKey().substring(0, dot) + "; " + source.getValue().formatted(simple));
-            arguments.add(file.toString());
+            files.add(file);
         }
-        JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
-        if (compiler.run(null, null, null, arguments.toArray(String[]::new)) != 0) {
-            throw new IllegalArgumentException("cannot compile " + sources);
+        synchronized (FILES) {
+            FILES.setLocationFromPaths(StandardLocation.CLASS_OUTPUT, List.of(folder));
+            Iterable<? extends JavaFileObject> units = FILES.getJavaFileObjectsFromPaths(files);
+            if (!COMPILER.getTask(null, FILES, null, List.of("-nowarn", "-proc:none"), null, units).call()) {
+                throw new IllegalArgumentException("cannot compile " + sources);
+            }
         }
         return new URLClassLoader(new URL[] {folder.toUri().toURL()}, UserClasses.class.getClassLoader());
     }
