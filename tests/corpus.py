@@ -216,12 +216,10 @@ def differences(rows: list[dict[str, Any]], state: dict[str, Any]) -> list[str]:
     problems = []
     example = state["entries"][0] if state["entries"] else {}
     for row in rows:
-        shaped = _entry(row, example, state)
-        identity = _identity(shaped)
-        shaped = _entry(row, expected.get(identity, example), state)
+        identity = _identity(_place(row, example, state))
         if identity in found:
             problems.append(f"twice: {identity}")
-        found[identity] = shaped
+        found[identity] = _entry(row, expected.get(identity, example), state)
     problems += [f"missing: {i}" for i in expected.keys() - found.keys()]
     problems += [f"unexpected: {i}" for i in found.keys() - expected.keys()]
     for identity in expected.keys() & found.keys():
@@ -244,16 +242,22 @@ def _identity(entry: dict[str, Any]) -> str:
 
 
 def _entry(row: dict[str, Any], like: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
-    entry: dict[str, Any] = {"key": as_expected(row["key"], like.get("key"))}
+    entry = _place(row, like, state)
+    if not state["kind"].endswith("TIMER"):
+        entry["value"] = as_expected(row["value"], like.get("value"))
+    return entry
+
+
+def _place(row: dict[str, Any], like: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+    """The part of an entry that identifies it."""
+    place: dict[str, Any] = {"key": as_expected(row["key"], like.get("key"))}
     if "namespace" in like:
         namespace = row.get("window", row.get("namespace"))
         named = like["namespace"]
-        entry["namespace"] = named if namespace is None and isinstance(named, str) else as_expected(namespace, named)
+        place["namespace"] = named if namespace is None and isinstance(named, str) else as_expected(namespace, named)
     if state["kind"].endswith("TIMER"):
-        entry["timestamp"] = row["timestamp"]
-    else:
-        entry["value"] = as_expected(row["value"], like.get("value"))
-    return entry
+        place["timestamp"] = row["timestamp"]
+    return place
 
 
 def bag(values: list[Any]) -> list[str]:
