@@ -27,7 +27,7 @@ from tests.backends.open_stores import close_stores
 from tests.faults.storage import Fault, Request, faults, no_fault
 from tests.faults.truth import COMPLETE, NOTHING, REPLACED, check_complete, check_second_write, names, visible
 from tests.faults.writes import Write, digests_of_base
-from tests.interop.selection import EVERY_CASE
+from tests.interop.selection import EVERY_CASE, in_turn
 from tests.state_processor.samples import FIXTURES, ORDERS, expected_values
 from tests.waiting import join
 
@@ -254,8 +254,11 @@ def test_marks_that_cannot_be_read_are_not_taken_for_those_of_the_dead(programme
 @pytest.mark.parametrize("overwrite", [False, True])
 @pytest.mark.parametrize("place", ["local", "remote"])
 def test_a_disk_that_is_full(programme: Programme, tmp_path: Path, place: str, overwrite: bool) -> None:
-    """After some write the storage is full; existing files can be removed."""
-    for last in (0, 1, 5, 15, 25, 26, 27):
+    """After some write the storage is full; existing files can be removed.
+
+    Each write is the last in both places, and with and without a savepoint that is replaced.
+    """
+    for last in in_turn((0, 1, 5, 15, 25, 26, 27), (place == "remote") + overwrite):
         target = str(tmp_path / f"{last}") if place == "local" else f"faulty://host/{last}"
         write, before = Write(target, end=20), None
         if overwrite:
