@@ -163,9 +163,8 @@ class RawTimersSource(KeyedStateSource):
         """Yield the positions of the timers of a state in each key group."""
         context = self._context_of(name)
         for block in self._blocks:
-            if block.key_group not in key_groups:
-                continue
-            yield from (section for timers, section in self._timers(block, context) if timers == name)
+            if block.key_group in key_groups:
+                yield from (section for timers, section in self._timers(block, context) if timers == name)
 
     def _timers(self, block: RawBlock, context: str) -> Iterator[tuple[str, Section]]:
         source = block_input(self._stream, block, context, self._flink_major)
@@ -201,9 +200,6 @@ class RawTimersSource(KeyedStateSource):
 
 def _layout(state: KeyedDescription, columns: FieldSelection) -> RowLayout:
     """Build the layout of a raw timer: unlike other timers, it starts with the key."""
-    fields = (
-        Field(layouts.KEY, state.key),
-        Field(layouts.NAMESPACE, state.namespace),
-        Field(layouts.TIMESTAMP, NumberSerializer("LONG")),
-    )
+    timestamp = Field(layouts.TIMESTAMP, NumberSerializer("LONG"))
+    fields = (Field(layouts.KEY, state.key), Field(layouts.NAMESPACE, state.namespace), timestamp)
     return RowLayout((RowPart(None, fields, (0, 1)),), columns)

@@ -204,6 +204,21 @@ def _is_generated(name: str, position: int) -> bool:
 
 
 _NAMES_SINCE: Final = 4
+_PARSED: Final[list[JavaObject]] = []
+_MOST_PARSED: Final = 256
+
+
+def _type(source: DataInput) -> JavaObject:
+    """Read a type. Snapshots store the same types many times, and parsing a Java object takes long."""
+    for parsed in _PARSED:
+        end = source.position + len(parsed.raw)
+        if end <= source.end and source.data[source.position : end] == parsed.raw:
+            source.position = end
+            return parsed
+    parsed = read_java_object(source)
+    if len(_PARSED) < _MOST_PARSED:
+        _PARSED.append(parsed)
+    return parsed
 
 
 class RowDataSerializerSnapshot(TypeSerializerSnapshot):
@@ -230,15 +245,14 @@ class RowDataSerializerSnapshot(TypeSerializerSnapshot):
 
     @classmethod
     def read(cls, class_name: str, version: int, source: DataInput) -> RowDataSerializerSnapshot:
-        types = source.read_list("field types", read_java_object)
+        types = source.read_list("field types", _type)
         nested = read_nested_snapshots(source)
         named = version >= _NAMES_SINCE and source.read_boolean()
         return cls(class_name, types, nested, version, [source.read_utf() for _ in types] if named else None)
 
     def write(self, target: DataOutput) -> None:
         target.write_int(len(self.types))
-        for type_ in self.types:
-            target.write_bytes(type_.raw)
+        target.write_bytes(b"".join(type_.raw for type_ in self.types))
         write_nested_snapshots(self.nested, target)
         if self.version >= _NAMES_SINCE:
             target.write_boolean(self.names is not None)
@@ -312,11 +326,10 @@ class JavaObjectsSnapshot(TypeSerializerSnapshot):
 
     @classmethod
     def read(cls, class_name: str, version: int, source: DataInput) -> JavaObjectsSnapshot:
-        return cls(class_name, [read_java_object(source) for _ in range(2 * cls.type_count)], version)
+        return cls(class_name, [_type(source) for _ in range(2 * cls.type_count)], version)
 
     def write(self, target: DataOutput) -> None:
-        for written in self.objects:
-            target.write_bytes(written.raw)
+        target.write_bytes(b"".join(written.raw for written in self.objects))
 
     @property
     def logical_types(self) -> tuple[LogicalType, ...]:
@@ -426,18 +439,9 @@ def _list_slot(type_: LinkedListType) -> Slot:
 
 provide_slot(LinkedListType, _list_slot)
 
-provide_snapshots(
-    (ROW_SNAPSHOT, f"{TABLE}BaseRowSerializer$BaseRowSerializerSnapshot"),
-    RowDataSerializerSnapshot,
-)
-provide_snapshots(
-    (ARRAY_SNAPSHOT, f"{TABLE}BaseArraySerializer$BaseArraySerializerSnapshot"),
-    ArrayDataSerializerSnapshot,
-)
-provide_snapshots(
-    (MAP_SNAPSHOT, f"{TABLE}BaseMapSerializer$BaseMapSerializerSnapshot"),
-    MapDataSerializerSnapshot,
-)
+provide_snapshots((ROW_SNAPSHOT, f"{TABLE}BaseRowSerializer$BaseRowSerializerSnapshot"), RowDataSerializerSnapshot)
+provide_snapshots((ARRAY_SNAPSHOT, f"{TABLE}BaseArraySerializer$BaseArraySerializerSnapshot"), ArrayDataSerializerSnapshot)
+provide_snapshots((MAP_SNAPSHOT, f"{TABLE}BaseMapSerializer$BaseMapSerializerSnapshot"), MapDataSerializerSnapshot)
 provide_snapshots((EXTERNAL_SNAPSHOT,), ExternalSerializerSnapshot)
 
 

@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.serializers import DataInput, DecodeOptions, TypeSerializer, read_serializer_snapshot
-from state_processor.serializers.base import COMPOSITE_MAGIC, Verdict, write_nested_snapshots
+from state_processor.serializers.base import COMPOSITE_MAGIC, Verdict, read_versioned_snapshot, write_nested_snapshots
 from state_processor.serializers.big_numbers import to_java_bytes
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.rows import ROW_KINDS
 from state_processor.serializers.io import DataOutput, encode_modified_utf8
 from state_processor.serializers.java.hashing import hash_bytes, hash_words
+from state_processor.serializers.table import rowdata
 from state_processor.serializers.table.binary_values import TimestampData, Variant
 from state_processor.serializers.table.logical_types import (
     ArrayType,
@@ -517,3 +518,18 @@ def test_compatibility(old: Any, new: Any, verdict: Verdict, reason: str) -> Non
 def test_skipping_is_bounded() -> None:
     with pytest.raises(CorruptSnapshotError):
         PAIR.skip(DataInput(b"\x7f\xff\xff\xff" + bytes(30)))
+
+
+def test_the_same_types_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that differ are other types, and bytes that end early are refused."""
+    monkeypatch.setattr(rowdata, "_PARSED", [])
+    shorter, longer = (RowDataSerializer(RowType.of(INT, TextType("VARCHAR", length))).snapshot() for length in (7, 8))
+    first, other, again = (read_versioned_snapshot(DataInput(snapshot.to_bytes())) for snapshot in (shorter, longer, shorter))
+    assert again == first != other
+    assert [type_ is before for type_, before in zip(again.types, first.types, strict=True)] == [True, True]
+    assert [type_ is before for type_, before in zip(other.types, first.types, strict=True)] == [True, False]
+    assert other.logical_types == (INT, TextType("VARCHAR", 8))
+    data = shorter.to_bytes()
+    end = data.index(first.types[1].raw) + len(first.types[1].raw)
+    with pytest.raises(CorruptSnapshotError):
+        read_versioned_snapshot(DataInput(data, end=end - 1))
