@@ -206,6 +206,7 @@ def _is_generated(name: str, position: int) -> bool:
 _NAMES_SINCE: Final = 4
 _PARSED: Final[list[JavaObject]] = []
 _MOST_PARSED: Final = 256
+_LARGEST_PARSED: Final = 65536
 
 
 def _type(source: DataInput) -> JavaObject:
@@ -216,7 +217,7 @@ def _type(source: DataInput) -> JavaObject:
             source.position = end
             return parsed
     parsed = read_java_object(source)
-    if len(_PARSED) < _MOST_PARSED:
+    if len(_PARSED) < _MOST_PARSED and len(parsed.raw) <= _LARGEST_PARSED:
         _PARSED.append(parsed)
     return parsed
 

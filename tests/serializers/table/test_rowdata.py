@@ -533,3 +533,12 @@ def test_the_same_types_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None
     end = data.index(first.types[1].raw) + len(first.types[1].raw)
     with pytest.raises(CorruptSnapshotError):
         read_versioned_snapshot(DataInput(data, end=end - 1))
+
+
+def test_large_types_are_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would keep the memory of damaged files."""
+    monkeypatch.setattr(rowdata, "_PARSED", [])
+    monkeypatch.setattr(rowdata, "_LARGEST_PARSED", 1)
+    data = RowDataSerializer(RowType.of(INT)).snapshot().to_bytes()
+    first, again = (read_versioned_snapshot(DataInput(data)).types for _ in range(2))
+    assert first == again and first[0] is not again[0]
