@@ -541,4 +541,5 @@ def test_large_types_are_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rowdata, "_LARGEST_PARSED", 1)
     data = RowDataSerializer(RowType.of(INT)).snapshot().to_bytes()
     first, again = (read_versioned_snapshot(DataInput(data)).types for _ in range(2))
-    assert first == again and first[0] is not again[0]
+    assert first == again
+    assert first[0] is not again[0]
