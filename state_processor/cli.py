@@ -329,7 +329,7 @@ def names_on_line(kind: str, line: str) -> Iterator[str]:
 
     uid = next((value for flag, value in pairwise(words) if flag in ("--uid", "--uid-hash")), None)
     chosen = [operator for operator in operators if uid in (None, operator.uid, operator.operator_id)]
-    yield from dict.fromkeys(shown_name(name) for operator in chosen for name in StoredOperator(snapshot, operator).survey()[0])
+    yield from dict.fromkeys(shown_name(name) for operator in chosen for name in StoredOperator(snapshot, operator).surveyed[0])
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[Any]:

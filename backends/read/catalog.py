@@ -148,7 +148,7 @@ def _columns(rows: Iterable[Row], schema: pa.Schema) -> dict[str, list[Any]]:
 
 def _state_rows(stored: StoredOperator, cells_by_state: _KnownCells, undescribed: dict[str, None]) -> Iterator[Row]:
     snapshot, operator = stored.snapshot, stored.operator
-    variants, unread = stored.survey()
+    variants, unread = stored.surveyed
     described = first_variants(variants)
     keyed = sum(state.is_keyed for state in described.values())
     planned = operator_of_query(snapshot, operator)

@@ -80,7 +80,7 @@ class KeyReader:
         self._state = state
         self._options = options
         if options.types.python_types:
-            check_known(options.types.python_types, stored.survey()[0], stored.label)
+            check_known(options.types.python_types, stored.surveyed[0], stored.label)
         self._of_key = _of_key(options)
         self._described = self._describe()
         self._owners: RecentResults[int, tuple[int, ...]] = RecentResults(_KEPT_GROUPS)
@@ -123,9 +123,9 @@ class KeyReader:
         owning = stored if owners is None else stored.of_subtasks(subtasks[place] for place in owners)
         handles = list(keyed_handles(owning.operator, stored.snapshot))
         if self._state is not None:
-            name = stored_name(self._state, stored.survey()[0])
+            name = stored_name(self._state, stored.surveyed[0])
             # A state that the owners do not register may be registered by other subtasks, or be a mistake.
-            opened = partial(open_state, owning if name in owning.survey()[0] else stored, name, KEYED_KIND)
+            opened = partial(open_state, owning if name in owning.surveyed[0] else stored, name, KEYED_KIND)
             reader = opened(options)
             assert isinstance(reader, KeyedStateReader)
             text = self._as_text(reader, opened)

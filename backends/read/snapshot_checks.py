@@ -212,7 +212,7 @@ class ValueCheck(SnapshotCheck):
     def _check_operator(self, snapshot: Snapshot, operator: OperatorState) -> None:
         stored = StoredOperator(snapshot, operator)
         with self._noting(stored.label):
-            states, unread = stored.survey()
+            states, unread = stored.surveyed
             for state in unread:
                 with self._noting(stored.label):
                     raise state.error

@@ -123,7 +123,8 @@ class StatesToRead:
             if state is not None:
                 raise NotFoundError(f"raw state of {stored.label} does not have names, found the name {state!r}")
             return cls(stored, Kind.RAW, {}, raw=kind)
-        variants, unread = stored.survey(state)
+        with naming_state(state, stored.operator):
+            variants, unread = stored.surveyed
         if state is not None:
             state = stored_name(state, (*variants, *map(attrgetter("name"), unread)))
         for unread_state in unread:

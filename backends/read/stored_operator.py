@@ -120,12 +120,8 @@ Survey = tuple[dict[str, list[StateDescription]], list[UnreadState]]
 
 
 def survey(snapshot: Snapshot, operator: OperatorState) -> Survey:
-    """Return an operator's states by name, as its subtasks register them, and the states that can't be read.
-
-    A state may be registered in a single subtask only, and a POJO's subclasses may differ between subtasks. Subtasks with the
-    same header have the same descriptions. The list has them once.
-    """
-    return _merged(at_once(partial(_states_of_subtask, snapshot, operator), operator.subtasks, is_local=snapshot.is_local))
+    """Return an operator's states: see :attr:`StoredOperator.surveyed`."""
+    return StoredOperator(snapshot, operator).surveyed
 
 
 def surveys(snapshot: Snapshot, operators: Iterable[OperatorState]) -> Iterator[Survey]:
@@ -314,20 +310,20 @@ class StoredOperator:
         )
 
     @cached_property
-    def _surveyed(self) -> Survey:
-        return survey(self.snapshot, self.operator) if self.earlier_survey is None else self.earlier_survey
+    def surveyed(self) -> Survey:
+        """The operator's states by name, as its subtasks register them, and the states that can't be read.
 
-    def survey(self, state: str | None = None) -> Survey:
-        """Return the operator's states, and the states that can't be read. Their headers are read once.
-
-        ``state``: the state that they are read for, which errors name.
+        A state may be registered in a single subtask only, and a POJO's subclasses may differ between subtasks. Subtasks with the
+        same header have the same descriptions. The list has them once. Headers are read once.
         """
-        with naming_state(state, self.operator):
-            return self._surveyed
+        if self.earlier_survey is not None:
+            return self.earlier_survey
+        read_subtask = partial(_states_of_subtask, self.snapshot, self.operator)
+        return _merged(at_once(read_subtask, self.operator.subtasks, is_local=self.snapshot.is_local))
 
     def states(self) -> dict[str, list[StateDescription]]:
         """Return the operator's states by name, as its subtasks register them. All of them have to be readable."""
-        return readable_states(self._surveyed)
+        return readable_states(self.surveyed)
 
     def of_subtasks(self, subtasks: Iterable[OperatorSubtaskState]) -> StoredOperator:
         """Return the operator with some of its subtasks."""

@@ -229,7 +229,7 @@ def _keys(texts: list[str], options: argparse.Namespace) -> list[Any]:
     opening = only_keys(flag_values(options), OpeningOptions.__annotations__)
     operator = required_operator(options)
     stored = StoredOperator.find(SnapshotAccess.of(**opening).open(options.path), operator.uid, operator.uid_hash)
-    keyed = (state for states in stored.survey()[0].values() for state in states if state.is_keyed)
+    keyed = (state for states in stored.surveyed[0].values() for state in states if state.is_keyed)
     are_texts = {str(state.serializers["key"]) for state in keyed} == {"STRING"}
     return [text if are_texts else _json_or_text(text) for text in texts]
 

@@ -136,7 +136,7 @@ def _check_time_to_live(stored: StoredOperator, state: str | None, arguments: Co
 
 def _states(stored: StoredOperator, name: str | None) -> list[StateDescription]:
     """Return the descriptions of a state, or of all states that may have rows for a key."""
-    states = stored.survey()[0]
+    states = stored.surveyed[0]
     stored_as = None if name is None else stored_name(name, states)
     variants = chain.from_iterable(states.values() if stored_as is None else [states.get(stored_as, [])])
     return [state for state in variants if state.is_keyed]

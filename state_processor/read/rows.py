@@ -293,7 +293,7 @@ def with_read_types(schema: pa.Schema, states: StatesToRead, column_types: Colum
     types: dict[str, ReadType] = {}
     left_out: tuple[str, ...] = ()
     if states.kind is Kind.WHOLE:
-        left_out = tuple(name for name in states.stored.survey()[0] if name not in states.variants)
+        left_out = tuple(name for name in states.stored.surveyed[0] if name not in states.variants)
     for name, variants in states.variants.items():
         state = merged_description(variants)
         if isinstance(state, MapDescription) and state.map_key is None:

@@ -25,7 +25,7 @@ from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.raw_state import RawStateReader
 from state_processor.backends.read.schemas import with_comments_of
 from state_processor.backends.read.state_access import RAW_KINDS, SelectableStateReader, StateReader, StatesToRead
-from state_processor.backends.read.stored_operator import StoredOperator
+from state_processor.backends.read.stored_operator import StoredOperator, naming_state
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import check_known
 from state_processor.display.progress import progress
@@ -75,7 +75,8 @@ def known_states(options: SourceOptions, stored: StoredOperator) -> KnownStates 
     """Return the states that the options ask for; ``None`` if the operator does not have them, or one can't be read."""
     if options.kind in RAW_KINDS:
         return None
-    states, unread = stored.survey(options.state)
+    with naming_state(options.state, stored.operator):
+        states, unread = stored.surveyed
     if options.state is not None and not options.read.types.python_types:
         states = only_keys(states, (options.state,))
     return None if unread or not states else KnownStates(stored.snapshot.digest, stored.operator.operator_id, states)
@@ -101,7 +102,7 @@ def find_reader(options: SourceOptions, read: StatesToRead) -> SelectableStateRe
     check_effects(options.named_arguments, read.kind, EFFECTIVE_OPTIONS, place)
     check_time_to_live(options.named_arguments, place, has_ttl=any(state.has_ttl for state in states))
     if options.read.types.python_types:
-        check_known(options.read.types.python_types, stored.survey()[0], stored.label)
+        check_known(options.read.types.python_types, stored.surveyed[0], stored.label)
     if read.note:
         _LOG.warning("%s", read.note)
     reader = read.open(options.read)

@@ -504,7 +504,7 @@ class OperatorPair:
 
     @cached_property
     def _surveys(self) -> list[tuple[States, list[UnreadState]]]:
-        return [({}, []) if stored is None else stored.survey() for stored in (self.old, self.new)]
+        return [({}, []) if stored is None else stored.surveyed for stored in (self.old, self.new)]
 
     def difference(self, name: str, options: ReadOptions, full: bool = False, *, exact_times: bool = False) -> DifferenceReader:
         """Open the difference of a state.

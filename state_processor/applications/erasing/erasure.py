@@ -288,7 +288,7 @@ class Erasure:
         for operator in progress(self.snapshot.metadata.operators, "searching"):
             stored = StoredOperator(self.snapshot, operator)
             keys = [
-                *(erased for variants in stored.survey()[0].values() if (erased := self._erase_from(stored, variants[0]))),
+                *(erased for variants in stored.surveyed[0].values() if (erased := self._erase_from(stored, variants[0]))),
                 *self._given_keys(stored),
             ]
             if keys:
@@ -378,7 +378,7 @@ class Erasure:
     def _given_keys(self, stored: StoredOperator) -> Iterator[pa.Table]:
         """Yield each given key that the operator has, as a table of one row."""
         for number, key in enumerate(self.keys):
-            for name, variants in stored.survey()[0].items():
+            for name, variants in stored.surveyed[0].items():
                 rows = _of_key(stored, name, key) if variants[0].is_keyed else None
                 if rows is None:
                     continue
@@ -398,7 +398,7 @@ class Erasure:
         assert self.uid is not None
         assert self.state is not None
         stored = self._of_condition(self.snapshot)
-        (kind,) = {s.kind for s in stored.survey()[0].get(self.state, [])} or {""}
+        (kind,) = {s.kind for s in stored.surveyed[0].get(self.state, [])} or {""}
         place, rows = _Place(stored.operator, self.state, kind), self._selected(self.path, stored.operator)
         if not rows.num_rows:
             return

@@ -240,7 +240,7 @@ class StateSearch:
         """Search in all state of an operator."""
         stored = StoredOperator(self.snapshot, operator)
         try:
-            states, unread = stored.survey()
+            states, unread = stored.surveyed
         except StateProcessorError as problem:
             self._search_files(operator, None, None, str(problem))
             return

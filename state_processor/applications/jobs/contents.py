@@ -183,7 +183,7 @@ class SnapshotValues:
         self, operator: OperatorSignature, state: StateSignature, parts: dict[str, TypeSerializer], pojos: PojoContents
     ) -> None:
         stored = self._stored(operator)
-        name = stored_name(state.name, stored.survey()[0])
+        name = stored_name(state.name, stored.surveyed[0])
         reader = open_state(stored, name, options=_OPTIONS)
         for batch in read_all(reader.splits, reader.read, self._snapshot.threads):
             for part, serializer in parts.items():

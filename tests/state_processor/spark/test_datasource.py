@@ -237,13 +237,13 @@ def test_the_reader_is_small_before_and_after_planning() -> None:
 def test_headers_are_read_once(options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The planning process reuses the result of the schema process, unless the snapshot changed."""
     read = []
-    survey = stored_operator.survey
+    merged = stored_operator._merged
 
-    def counted(*arguments: Any) -> Any:
-        read.append(arguments)
-        return survey(*arguments)
+    def counted(subtasks: Any) -> Any:
+        read.append(subtasks)
+        return merged(subtasks)
 
-    monkeypatch.setattr(stored_operator, "survey", counted)
+    monkeypatch.setattr(stored_operator, "_merged", counted)
     first = source(uid="orders", **options)
     schema = first.schema()
     sent = pickle.loads(pickle.dumps(first))
