@@ -1,7 +1,6 @@
-"""Processes without threads, which have imported what they use: children of a forkserver.
+"""Children of a forkserver: processes without threads that find their modules imported.
 
-A process has one forkserver. It imports what these tests need, whichever test starts it, and wherever: others name fewer
-modules.
+A process has one forkserver. It imports all modules that tests name, whichever test starts it, and in whichever directory.
 """
 
 from __future__ import annotations

@@ -365,7 +365,7 @@ def _difference(
 def _content_difference(path: str, other: str, access: SnapshotAccess, frames: Sequence[Any]) -> tuple[str, str] | None:
     access = replace(access, plan=None)  # it is of the source savepoint
     one, two = access.open(path), access.open(other)
-    if content(one) == content(two):  # Spark plans a frame anew to tell whether it shuffles rows
+    if content(one) == content(two):  # asking whether Spark shuffles rows plans the frame again
         return None
     if any(map(_is_shuffled, frames)) and unordered_content(one) == unordered_content(two):
         return None

@@ -51,7 +51,7 @@ class Case:
 
     @property
     def traits(self) -> tuple[str, str]:
-        """What it has and in which format, and the version of Flink: for tests where each of both in one case is enough."""
+        """The job and format, and the version of Flink. Some tests need each of both in one case only."""
         return self.directory.name, self.directory.parent.name
 
     @property

@@ -22,7 +22,7 @@ _FIELDS: Final = vars(pytest.TestReport("test", ("", None, ""), {}, "passed", No
 
 
 def pytest_report_to_serializable(report: pytest.TestReport | pytest.CollectReport) -> dict[str, Any] | None:
-    """Return what is needed of a test that passed. ``None`` for other reports: pytest has its own way."""
+    """Return the names, times and durations of a test that passed. ``None`` for other reports: pytest has its own way."""
     if not isinstance(report, pytest.TestReport) or not report.passed or report.sections or report.user_properties:
         return None
     if vars(report).keys() != _FIELDS:  # of a plugin, or of an expected failure

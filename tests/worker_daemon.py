@@ -38,7 +38,7 @@ def become_daemon(client: socket.socket) -> None:
 
 
 def _keep_garbage(generation: int = 2) -> int:
-    """Stand in for the collection after each task, which takes as long as many tasks. Python still collects by itself."""
+    """Collect nothing after a task: a collection takes as long as many tasks. Python still collects by itself."""
     return 0
 
 

@@ -101,7 +101,7 @@ class Boundaries:
             return
         directory, name = os.path.split(candidate.path)
         real = os.path.normpath(os.path.join(self._real_directory(directory), name))
-        if os.path.islink(real):  # most files are none, and their directory is resolved
+        if os.path.islink(real):  # the directory is resolved, and few files are links
             real = os.path.realpath(real)
         for place in (root, *self._whole, *self._job_directories):
             if place.is_local and _is_below(real, self._real_directory(place.path)):

@@ -171,7 +171,7 @@ def call(
 
 
 def _least_useful() -> Jvm:
-    """Return a JVM with a command that a JVM used later has too, for other jars; if there are none, the one used first."""
+    """Return the JVM to end: one whose command is also that of a JVM used later, else the JVM used first."""
     commands = [jvm.command for jvm in _kept]
     return next((jvm for i, jvm in enumerate(_kept) if jvm.command in commands[i + 1 :]), _kept[0])
 

@@ -316,8 +316,8 @@ SPECIMENS: dict[str, tuple[str, Callable[[DataFrame], DataFrame]]] = {
 PROCESSING_TIME = ("expiring", "awkward")
 
 
-_KEPT: dict[str, Path] = {}
-"""Checkpoints of specimens that this process has run."""
+_KEPT: dict[tuple[Any, ...], Path] = {}
+"""Checkpoints of specimens that this process has run, by name and settings."""
 
 
 def specimen(
@@ -328,9 +328,10 @@ def specimen(
     Without a place, the query runs once in a process, and all its tests have one checkpoint.
     """
     if where is None:
-        if name not in _KEPT:
-            _KEPT[name] = specimen(spark, name, Path(tempfile.mkdtemp(prefix="streamed-")))
-        return _KEPT[name]
+        run = (name, *settings.items())
+        if run not in _KEPT:
+            _KEPT[run] = specimen(spark, name, Path(tempfile.mkdtemp(prefix="streamed-")), settings)
+        return _KEPT[run]
     query = Query(spark, where, 5)
     query.feed(0, 40)
     mode, build = SPECIMENS[name]

@@ -1,7 +1,7 @@
 """Executes the notebooks: ``python -m tests.notebooks.notebook_runs [NAME ...]`` stores their outputs.
 
-Every notebook has its own kernel: a fork of a process that has imported what notebooks import. They share one JVM for Spark,
-because its start takes longer than a notebook, and the classes of the job that restores savepoints.
+Every notebook has its own kernel, a fork of a process that has imported the same modules. Notebooks share one JVM for Spark,
+because its start takes longer than a notebook. They also share the classes of the job that restores savepoints.
 """
 
 from __future__ import annotations

@@ -36,10 +36,10 @@ def families() -> dict[str, list[corpus.Case]]:
 FAMILIES = families()
 
 
-def traits(pair: tuple[corpus.Case, corpus.Case]) -> set[tuple[str, str | bool]]:
-    """The format of the second case, its version, and where it is from."""
+def traits(pair: tuple[corpus.Case, corpus.Case]) -> set[str | bool]:
+    """The traits of the second case, and where it is from."""
     case = pair[1]
-    return {("format", case.directory.name), ("version", case.directory.parent.name), ("corpus", case.id.startswith("corpus:"))}
+    return {*case.traits, case.id.startswith("corpus:")}
 
 
 PAIRS = covering([(cases[0], other) for cases in FAMILIES.values() for other in cases[1:]], traits)

@@ -29,7 +29,7 @@ from tests.state_processor.samples import FIXTURES
 TYPES = (read(uint8), read(int64, 2), int64, written(int64))
 SNAPSHOTS = covering(
     sorted(path.parent for path in FIXTURES.glob("[12].*/*/savepoint/**/_metadata")),
-    lambda path: path.relative_to(FIXTURES).parts[:2],  # the version, and what the snapshot has in which format
+    lambda path: path.relative_to(FIXTURES).parts[:2],  # the version; the job and the format
 )
 
 PROGRAM = """

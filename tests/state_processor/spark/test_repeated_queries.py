@@ -117,7 +117,7 @@ def session(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Spa
 def test_queries_in_every_order(session: SparkSession, entry: str, tmp_path: Path) -> None:
     """Each order comes with filters pushed down and without, and each entry has another order with them than without.
 
-    In each order, queries of all rows follow queries of few: a source that kept filters would answer these from few rows.
+    In each order, queries of all rows follow queries of few rows. A source that kept filters would leave rows out.
     """
     every = list(orders())
     turn = list(ENTRIES).index(entry) + 2 * (session.conf.get(PUSHDOWN) == "true")
