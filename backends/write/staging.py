@@ -345,14 +345,15 @@ class Staging:
             return
         part = f"{self._mark}-part"
         for attempt in reversed(range(_MARK_ATTEMPTS)):
-            with self.open(part) as sink:
-                sink.write(owner)
             try:
+                with self.open(part) as sink:
+                    sink.write(owner)
                 self._move(part, self._mark)
                 return
-            except StateProcessorError:  # another write may have removed the part as left over
+            except StateProcessorError:  # another write may have removed the part as left over, or the directory while it was empty
                 if not attempt or self.storage.exists(self._path(part)):
                     raise
+                make_directory(self.storage, self.directory)
 
     def _put_claim(self, owner: bytes) -> None:
         part = f"{self._claim}-part"

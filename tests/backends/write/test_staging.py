@@ -15,6 +15,7 @@ import boto3
 import pyarrow as pa
 import pytest
 
+from state_processor.backends.files.changes import FileSink
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.state_access import open_state
@@ -185,6 +186,27 @@ def test_a_claim_counts_as_long_as_its_write_commits(tmp_path: Path, monkeypatch
     second, second_files = begun(place, "token3", replaces=True)
     second.commit(metadata(second_files), second_files)
     assert (tmp_path / "_metadata").read_bytes() == metadata(second_files)
+
+
+def test_a_late_task_does_not_take_the_directory_of_the_next_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task of a write that was given up removes the empty directory, which the next write has just made."""
+    place = (str(tmp_path / "new"), Storage())
+    failed, failed_files = begun(place, "token1")
+    failed.abort()
+    opened, removed = Staging.open, []
+
+    def open_late(staging: Staging, name: str) -> FileSink:
+        if not removed:
+            failed.discard(*failed_files)
+            removed.append(not (tmp_path / "new").exists())
+        return opened(staging, name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Staging, "open", open_late)
+        staging, files = begun(place, "token2")
+    assert removed == [True]
+    staging.commit(metadata(files), files)
+    assert contents(place) == {"_metadata", *files}
 
 
 @pytest.mark.parametrize("replaces", [False, True])
