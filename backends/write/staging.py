@@ -350,7 +350,7 @@ class Staging:
                     sink.write(owner)
                 self._move(part, self._mark)
                 return
-            except StateProcessorError:  # another write may have removed the part as left over, or the directory while it was empty
+            except StateProcessorError:  # another write may have removed the part as left over, or the empty directory
                 if not attempt or self.storage.exists(self._path(part)):
                     raise
                 make_directory(self.storage, self.directory)
