@@ -17,6 +17,7 @@ from state_processor.display.text_tables import display_width
 from state_processor.serializers.kernel import compiler
 from state_processor.serializers.kernel.compiler import DeclaredKernel, EntryPoint
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, TYPES, TYPES_PATH, WINDOWS_PATH, expected_state, expected_values
+from tests.waiting import SECONDS
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +168,7 @@ def test_spark_is_not_started_and_pipes_may_close() -> None:
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     process.stdout.close()
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=SECONDS)
     assert (err.strip(), process.returncode) == ("False", 0)
 
 

@@ -38,6 +38,7 @@ from state_processor.support.errors import (
     StateProcessorError,
     UnsupportedFormatError,
 )
+from tests.waiting import SECONDS
 
 JOB, OTHER = "a" * 32, "b" * 32
 SECRET = b"[default]\naws_secret_access_key = hunter2\n"
@@ -230,7 +231,9 @@ except MissingFileError as error:
 def test_only_regular_files_are_opened(tmp_path: Path, make: Callable[[Path], None], kind: str) -> None:
     path = tmp_path / "state"
     make(path)
-    done = subprocess.run([sys.executable, "-c", FIFO_PROGRAM, str(path)], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", FIFO_PROGRAM, str(path)], capture_output=True, text=True, timeout=SECONDS, check=True
+    )
     assert done.stdout.startswith(f"operator x: {path} cannot be read: it is not a regular file ({kind}")
 
 

@@ -15,6 +15,7 @@ from state_processor.backends.metadata.snapshot_metadata import METADATA_FILE, C
 from state_processor.backends.write import staging
 from state_processor.backends.write.staging import Staging, identity_of, is_gone, this_process
 from state_processor.support.errors import OptionError, WriteError
+from tests.waiting import SECONDS
 
 KILLED = """
 import os, sys
@@ -42,7 +43,7 @@ staging.commit(f"refers to {names[0]}".encode(), {names[0]: 5})
 
 
 def killed(directory: Path, where: str) -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED, str(directory), where], check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(directory), where], check=False, timeout=SECONDS)
     assert done.returncode == -9
 
 
@@ -82,7 +83,7 @@ def test_what_a_write_left_that_was_killed_when_it_was_complete_goes_and_its_sav
 
 def test_a_write_that_was_killed_before_its_mark_had_content_leaves_nothing(tmp_path: Path) -> None:
     program = KILLED.replace("staging.prepare()", "Staging._move = lambda *_: os.kill(os.getpid(), 9); staging.prepare()")
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path), "before"], check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path), "before"], check=False, timeout=SECONDS)
     assert done.returncode == -9
     assert os.listdir(tmp_path) == ["killed-open-part"]
     assert Staging(str(tmp_path), "next").sweep() == ["killed-open-part"]
@@ -135,7 +136,7 @@ def test_processes_that_are_gone() -> None:
         [sys.executable, "-c", "from state_processor.backends.write.staging import *; print(this_process().decode())"],
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=SECONDS,
     )
     assert is_gone(child.stdout)
     mine = json.loads(this_process())

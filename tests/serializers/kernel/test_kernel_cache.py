@@ -509,5 +509,5 @@ print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
 
 
 def test_a_process_that_is_forked_while_another_thread_compiles_can_compile() -> None:
-    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=True, timeout=SECONDS)
     assert done.stdout.strip() == "7"

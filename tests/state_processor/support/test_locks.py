@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from state_processor.support.locks import cached_property, process_lock
-from tests.waiting import join
+from tests.waiting import SECONDS, join
 
 PACKAGES = ("serializers", "backends", "state_processor")
 
@@ -57,7 +57,7 @@ def test_the_garbage_collector_closes_what_needs_a_lock_that_its_thread_holds() 
 
 def test_two_objects_compute_at_the_same_time() -> None:
     """One of two objects of a class waits for the other, which a lock for the class would prevent."""
-    barrier = threading.Barrier(2, timeout=20)
+    barrier = threading.Barrier(2, timeout=SECONDS)
 
     class Owner:
         @cached_property
@@ -90,7 +90,7 @@ def test_a_fork_waits_for_the_imports_of_other_threads(tmp_path: Path) -> None:
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
     place = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    run = subprocess.run([sys.executable, "-c", program], env=place, capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run([sys.executable, "-c", program], env=place, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert run.stdout.strip() == "1", run.stderr
 
 
@@ -122,7 +122,7 @@ def test_a_fork_waits_for_libraries_in_other_threads(expression: str) -> None:
         "thread.join()\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=SECONDS, check=False)
     assert run.stdout.split() == ["True", "7"], run.stderr
 
 

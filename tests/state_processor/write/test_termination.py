@@ -13,7 +13,7 @@ import pytest
 
 from state_processor.backends.write.staging import exit_on_sigterm
 from tests.state_processor.samples import ORDERS_PATH
-from tests.waiting import join, line_of
+from tests.waiting import end_of, join, line_of
 
 WRITE = """
 import sys, time
@@ -38,7 +38,7 @@ def test_a_write_that_is_terminated_leaves_nothing(tmp_path: Path) -> None:
         assert line_of(writing.stdout) == "ready\n"
         assert any(name.endswith("-open") for name in os.listdir(target))
         writing.terminate()
-        assert writing.wait(60) == 128 + signal.SIGTERM
+        assert end_of(writing) == 128 + signal.SIGTERM
     assert os.listdir(tmp_path) == []
 
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import select
-import signal
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 import state_processor as sp
+from tests.faults.processes import descendants, kill
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
 from tests.waiting import end_of, line_of
 
@@ -45,20 +45,6 @@ def check_complete(target: Path, rows: range = range(ROWS)) -> None:
     assert sum(b.num_rows for b in sp.arrow.read_state(target, "catalog", "pending")) == 10
     referenced = {h["path"] for h in sp.arrow.handles(target).to_pylist() if not h["inline"]}
     assert {p.name for p in target.iterdir()} == {"_metadata"} | referenced
-
-
-def descendants(pid: int) -> list[int]:
-    """A process and all that it has started, and these."""
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-    found = [pid]
-    for one in found:
-        found += [child for child, parent in parents.items() if parent == one]
-    return found
 
 
 class Cluster:
@@ -102,11 +88,7 @@ class Cluster:
 
     def kill(self) -> None:
         """Kill the driver and everything that it has started, all at once."""
-        pids = descendants(self.process.pid)
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+        kill(descendants(self.process.pid))
         end_of(self.process)
 
 

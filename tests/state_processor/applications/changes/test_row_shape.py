@@ -14,6 +14,7 @@ from state_processor.applications.changes.row_shape import NOT_OF_ROWS, differen
 from state_processor.backends.read.read_options import ReadOptions, declarations
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers import register_kryo_class, registrations
+from tests.waiting import SECONDS
 
 MONEY = "com.acme.Money"
 
@@ -85,7 +86,9 @@ def test_the_code_of_a_registered_class_counts(tmp_path: Path) -> None:
             "print(shape_text(row_shape(ReadOptions(), SnapshotAccess.of(serializers=['acme_states']))))\n"
         )
         place = {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-        run = subprocess.run([sys.executable, "-c", program], env=place, capture_output=True, text=True, timeout=60, check=False)
+        run = subprocess.run(
+            [sys.executable, "-c", program], env=place, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
         assert run.returncode == 0, run.stderr
         return run.stdout
 

@@ -22,7 +22,7 @@ from state_processor.applications.fleet.table import FLEET_SCHEMA
 from state_processor.cli import main
 from state_processor.support.errors import MissingFileError, OptionError
 from tests.state_processor.applications.fleet.jobs import ORDERS, checkpoint
-from tests.waiting import join
+from tests.waiting import SECONDS, join
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_a_scraper_that_is_gone_is_no_error(capfd: pytest.CaptureFixture[str]) -
     gone = threading.Event()
 
     def measure() -> list[dict[str, Any]]:
-        assert gone.wait(30)
+        assert gone.wait(SECONDS)
         return [ROW | {"directory": "x" * 10_000_000}]
 
     server = MetricsServer(("127.0.0.1", 0), measure, 3600.0)
@@ -158,7 +158,7 @@ def test_the_server_measures_again_after_the_interval() -> None:
 
 
 def _get(port: int, path: str) -> tuple[int, str, str]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = HTTPConnection("127.0.0.1", port, timeout=SECONDS)
     connection.request("GET", path)
     answer = connection.getresponse()
     content = answer.status, answer.headers["Content-Type"], answer.read().decode()

@@ -28,6 +28,7 @@ from state_processor.display.histograms import TimeHistogram
 from state_processor.options.access import SnapshotAccess
 from state_processor.serializers.registry import Registrations, register
 from tests.state_processor.samples import FIXTURES, ORDERS, ORDERS_PATH, WINDOWS_PATH, expected_state, expected_values
+from tests.waiting import SECONDS
 
 HOSTILE = "<script>alert('&')</script>"
 VOID = frozenset({"meta"})
@@ -282,7 +283,7 @@ def test_in_a_browser(width: int, scheme: int, background: str, tmp_path: Path) 
     browser = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"--user-data-dir={tmp_path / 'profile'}"]
     preference = f"--blink-settings=preferredColorScheme={scheme}"
     command = [*browser, preference, "--window-size=1400,900", f"file://{tmp_path / 'report.html'}"]
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True).stdout
     scrolled, right, cut, rects, colour = dom.partition("<title>")[2].partition("</title>")[0].split(";")
     assert int(scrolled) <= width
     assert int(right) <= width

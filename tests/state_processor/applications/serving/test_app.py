@@ -16,6 +16,7 @@ from state_processor.support.errors import OptionError
 from tests.state_processor.applications.serving.checkpoints import TOKEN
 from tests.state_processor.applications.serving.web import Web
 from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH
+from tests.waiting import SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +132,7 @@ def test_rows_are_limited() -> None:
 
 def test_time_and_parallel_requests_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     held = threading.Event()
-    monkeypatch.setattr(browsing, "operators", lambda _: {"held": held.wait(20)})
+    monkeypatch.setattr(browsing, "operators", lambda _: {"held": held.wait(SECONDS)})
     with Web(ORDERS_PATH, Limits(seconds=0.2, parallel=1)) as asked:
         late = asked.get("/operators")
         assert (late.status, late.json()["error"]["type"]) == (504, "TimeLimitError")

@@ -28,6 +28,7 @@ from tests.state_processor.applications.serving.test_queries import ENDLESS
 from tests.state_processor.applications.serving.web import Web
 from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
 from tests.state_processor.written_checkpoints import JOB, take, take_regional
+from tests.waiting import SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def ask(web: Web, name: str, **given: Any) -> Any:
 
 def test_the_page_permits_its_own_script_alone() -> None:
     with Web(ORDERS_PATH, token=TOKEN) as web:
-        connection = HTTPConnection("127.0.0.1", web._port, timeout=30)
+        connection = HTTPConnection("127.0.0.1", web._port, timeout=SECONDS)
         connection.request("GET", "/browse")
         answer = connection.getresponse()
         page, policy = answer.read().decode(), answer.headers["Content-Security-Policy"]

@@ -20,7 +20,7 @@ from state_processor.applications.serving.limits import Limits, Permission
 from state_processor.applications.serving.server import http_server
 from state_processor.cli import main
 from tests.state_processor.samples import ORDERS_PATH
-from tests.waiting import join, wait_until
+from tests.waiting import SECONDS, join, wait_until
 
 REQUEST = b"GET /operators HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
@@ -60,13 +60,13 @@ def received(connection: socket.socket) -> bytes:
     ids=["nothing", "a byte", "part of a head", "part of a body"],
 )
 def test_a_request_that_does_not_come(address: tuple[str, int], sent: bytes) -> None:
-    with socket.create_connection(address, timeout=60) as connection:
+    with socket.create_connection(address, timeout=SECONDS) as connection:
         connection.sendall(sent)
         assert b"200 OK" not in received(connection)
 
 
 def test_whole_requests_are_answered_on_one_connection(address: tuple[str, int]) -> None:
-    connection = HTTPConnection(*address, timeout=60)
+    connection = HTTPConnection(*address, timeout=SECONDS)
     for _ in range(3):
         connection.request("GET", "/operators")
         answer = connection.getresponse()
@@ -75,7 +75,7 @@ def test_whole_requests_are_answered_on_one_connection(address: tuple[str, int])
 
 
 def test_the_second_request_has_to_come_whole(address: tuple[str, int]) -> None:
-    with socket.create_connection(address, timeout=60) as connection:
+    with socket.create_connection(address, timeout=SECONDS) as connection:
         connection.sendall(REQUEST + REQUEST[:-10])
         assert received(connection).count(b"200 OK") == 1
 

@@ -12,7 +12,7 @@ from typing import Any
 from state_processor.applications.serving.following import Followed
 from state_processor.applications.serving.limits import Limits, Permission
 from state_processor.applications.serving.server import http_server
-from tests.waiting import join, wait_until
+from tests.waiting import SECONDS, join, wait_until
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Web:
         self._port = self._server.servers[0].sockets[0].getsockname()[1]
 
     def get(self, path: str, headers: Mapping[str, str] | None = None, method: str = "GET") -> Answer:
-        connection = HTTPConnection("127.0.0.1", self._port, timeout=30)
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=SECONDS)
         connection.request(method, path, headers=dict(headers or {}))
         found = connection.getresponse()
         answer = Answer(found.status, found.read().decode())
