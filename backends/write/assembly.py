@@ -22,6 +22,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
     read_metadata,
     write_metadata,
 )
+from state_processor.backends.metadata.streams import recorded_files, streams_in_files
 from state_processor.backends.state.key_groups import check_parallelism, range_of_subtask
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.format_versions import NEWEST_FLINK
@@ -148,12 +149,7 @@ def _numbered(operator: OperatorState, checkpoint_id: int) -> OperatorState:
 
 def refers_elsewhere(metadata: CheckpointMetadata) -> bool:
     """Return whether a savepoint has files that are not in its directory."""
-    for operator in metadata.operators:
-        for subtask in operator.subtasks:
-            for stream in (*_streams(subtask.managed_keyed), *_streams(subtask.raw_keyed)):
-                if isinstance(stream, h.FileStateHandle):
-                    return True
-    return False
+    return bool(recorded_files(metadata))
 
 
 def _files_of(metadata: memoryview | None) -> set[str]:
@@ -165,22 +161,6 @@ def _files_of(metadata: memoryview | None) -> set[str]:
 
 def _files(states: Sequence[OperatorState]) -> Iterator[tuple[str, int]]:
     """Yield all files in addition to ``_metadata`` that operators refer to: names and lengths."""
-    for state in states:
-        for subtask in state.subtasks:
-            for handle in (subtask.managed_keyed, subtask.raw_keyed, subtask.managed_operator, subtask.raw_operator):
-                for stream in _streams(handle):
-                    if isinstance(stream, h.RelativeFileStateHandle):
-                        yield stream.path, stream.size
-
-
-def _streams(handle: h.KeyedStateHandle | h.OperatorStateHandle | None) -> Iterator[h.StreamStateHandle]:
-    if isinstance(handle, h.IncrementalRemoteKeyedStateHandle):
-        yield handle.meta
-        yield from handle.streams
-    elif isinstance(handle, h.ChangelogStateBackendHandle):
-        for part in (*handle.materialized, *handle.changes):
-            yield from _streams(part)
-    elif isinstance(handle, h.ChangelogFileStateHandle):
-        yield from (stream for _, stream in handle.streams)
-    elif handle is not None and not isinstance(handle, h.InMemoryChangelogStateHandle):
-        yield handle.stream
+    for stream in streams_in_files(states):
+        if isinstance(stream, h.RelativeFileStateHandle):
+            yield stream.path, stream.size

@@ -10,8 +10,9 @@ from os import PathLike
 from typing import Final, TypeVar
 from uuid import uuid4
 
-from state_processor.backends.files.location import is_within
+from state_processor.backends.files.location import Location, is_within
 from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.streams import streams_in_files
 from state_processor.backends.read.stored_operator import find_operator
 from state_processor.backends.state.key_groups import check_parallelism
 from state_processor.backends.write.assembly import (
@@ -390,11 +391,20 @@ class SavepointBuild:
         """Check what can be checked before rows are read, and make the directory; see :meth:`Staging.prepare`."""
         self.check_source()
         self._check()
+        replaced = bytes(staging.present_metadata() or b"") if staging.replaces else b""
         for source in self._sources:
             if is_within(staging.directory, source.directory):
                 same = is_within(source.directory, staging.directory)
                 place = "is the source savepoint" if same else f"is inside the source savepoint {source.directory}"
                 raise OptionError(f"{staging.directory} {place}. A source savepoint is never changed; write to another directory")
+            for stream in streams_in_files(source.metadata.operators) if replaced else ():
+                if Location.parse(stream.path).name.encode() in replaced:
+                    path = source.open(stream).path or ""
+                    if is_within(path, staging.directory):
+                        raise OptionError(
+                            f"{staging.directory} has {path}, which the source savepoint {source.directory} refers to; "
+                            "write to another directory"
+                        )
         staging.prepare(owner)
 
     def first_pass(self, engine: Engine) -> RowsPass:

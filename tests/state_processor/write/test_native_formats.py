@@ -180,6 +180,25 @@ def test_files_that_are_shared(tmp_path: Path) -> None:
     assert sorted(str(row) for batch in batches for row in batch.to_pylist()) == tables(base)["total"]
 
 
+@pytest.mark.parametrize("options", [{}, {"format": "native", "backend": "rocksdb", "share_files": True}])
+def test_a_savepoint_with_files_that_the_source_refers_to_is_not_replaced(tmp_path: Path, options: dict[str, Any]) -> None:
+    old, source = tmp_path / "old", tmp_path / "source"
+    rows = [{"key": i, "v": str(i) * 100} for i in range(3000)]
+    writer = sp.arrow.SavepointWriter.new().with_keyed_state("o", rows, states={"v": sp.ValueState(sp.Types.STRING())})
+    writer.write(old, format="native", backend="rocksdb")
+    writer = sp.arrow.SavepointWriter.from_existing(old).with_list_state("l", "pending", [{"value": 1}])
+    writer.write(source, format="native", backend="rocksdb", share_files=True)
+    before = sorted(old.iterdir())
+    writer = sp.arrow.SavepointWriter.from_existing(source, allow_paths=[tmp_path])
+    with pytest.raises(sp.OptionError, match=f"which the source savepoint {source} refers to; write to another directory"):
+        writer.write(old, overwrite=True, **options)
+    assert sorted(old.iterdir()) == before
+    writer.write(tmp_path / "new", **options)
+    moved = tmp_path / "moved"
+    writer.write(moved)
+    writer.write(moved, overwrite=True, **options)  # no file of it belongs to the source
+
+
 def test_deleted_keys_without_timers(tmp_path: Path) -> None:
     """Nothing is deleted from the column family of the timers, and no file is written for it."""
     source = STORES["orders-rocksdb-incremental"]
