@@ -206,8 +206,11 @@ def _run_in_threads(task: Task, count: int, threads: int) -> list[pa.RecordBatch
     with ThreadPoolExecutor(threads) as pool:
         running = [pool.submit(copy_context().run, _run, task, number) for number in range(count)]
         results: list[pa.RecordBatch] = []
-        for future in progress(running, "writing"):
-            results += future.result()
+        try:
+            for future in progress(running, "writing"):
+                results += future.result()
+        finally:  # after a failure or an interrupt, tasks that have not begun do not run
+            pool.shutdown(wait=False, cancel_futures=True)
         return results
 
 

@@ -7,6 +7,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -250,6 +251,29 @@ def test_writers_do_not_wait_for_the_garbage_collector(staging: Staging, monkeyp
         assert {writer() for writer in writers} == {None}
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt])
+def test_tasks_that_wait_do_not_run_after_a_failure(monkeypatch: pytest.MonkeyPatch, failure: type[BaseException]) -> None:
+    begun: list[int] = []
+    ended = threading.Event()
+
+    class Pool(ThreadPoolExecutor):
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            super().shutdown(wait=False, cancel_futures=cancel_futures)
+            ended.set()
+            super().shutdown(wait=wait)
+
+    def fail_first(number: int) -> None:
+        begun.append(number)
+        if number == 0:
+            raise failure
+        assert ended.wait(60)
+
+    monkeypatch.setattr(local_engine, "ThreadPoolExecutor", Pool)
+    with pytest.raises(failure):
+        LocalEngine(threads=2).run_parts(range(100), fail_first)
+    assert max(begun) <= 2
 
 
 def test_small_batches_are_put_together() -> None:
