@@ -281,15 +281,19 @@ class Staging:
         _committing.add(self.token)
         try:
             self._remove_own(self._entries(), {*sizes, self._mark})
-            self._put_claim(this_process())
+            self._put_whole(self._claim, this_process())
             entries = self._entries()
             self._check(entries, sizes)
-            marks = [e.name for e in entries if e.name.endswith(f"-{_MARK}") and _OF_A_WRITE.fullmatch(e.name)]
+            matches = list(without_none(_OF_A_WRITE.fullmatch(e.name) for e in entries))
+            marks = [m[0] for m in matches if m["role"] == _MARK]
+            # files without a sign of their write belong to a savepoint, if there is no ``_metadata``: a job may have claimed it
+            is_replacing = any(e.name == METADATA_FILE for e in entries)
+            over = {m["token"] for m in matches if m["role"] or is_replacing}
+            remaining = {m[0] for m in matches if m["token"] in over}
             self._remove_all(marks)
             self._remove_own(self._entries(), {*sizes, self._claim})  # what came in between
             self._sync(sizes)
             self._put_metadata(metadata)
-            remaining = {e.name for e in entries if _OF_A_WRITE.fullmatch(e.name)}
             self._clean({*remaining, *replaced, self._metadata_part} - {*sizes, *marks, self._claim})
         except BaseException:
             with suppress(StateProcessorError):  # the first error is the one to tell
@@ -343,23 +347,19 @@ class Staging:
             with self.open(self._mark) as sink:
                 sink.write(owner)
             return
-        part = f"{self._mark}-part"
         for attempt in reversed(range(_MARK_ATTEMPTS)):
             try:
-                with self.open(part) as sink:
-                    sink.write(owner)
-                self._move(part, self._mark)
+                self._put_whole(self._mark, owner)
                 return
-            except StateProcessorError:  # another write may have removed the part as left over, or the empty directory
-                if not attempt or self.storage.exists(self._path(part)):
+            except StateProcessorError:  # another write may have removed the part as left over, or the directory when empty
+                if not attempt or self.storage.exists(self._path(f"{self._mark}-part")):
                     raise
                 make_directory(self.storage, self.directory)
 
-    def _put_claim(self, owner: bytes) -> None:
-        part = f"{self._claim}-part"
-        with self.open(part) as sink:
+    def _put_whole(self, name: str, owner: bytes) -> None:
+        with self.open(f"{name}-part") as sink:
             sink.write(owner)
-        self._move(part, self._claim)
+        self._move(sink.name, name)
 
     def _put_metadata(self, metadata: bytes) -> None:
         with self.open(self._metadata_part) as sink:
@@ -374,7 +374,7 @@ class Staging:
                 if self._is_complete() and isinstance(failure, StateProcessorError):
                     return  # only the answer was lost
             with suppress(StateProcessorError):
-                self._put_claim(_NO_PROCESS)
+                self._put_whole(self._claim, _NO_PROCESS)
             raise
         self._sync([""])
 

@@ -209,6 +209,17 @@ def test_a_late_task_does_not_take_the_directory_of_the_next_write(tmp_path: Pat
     assert contents(place) == {"_metadata", *files}
 
 
+def test_files_of_a_savepoint_that_a_job_has_claimed_stay(place: tuple[str, Storage]) -> None:
+    """Flink removes the ``_metadata`` of a savepoint that a job has claimed, and its checkpoints refer to the files."""
+    claimed, claimed_files = begun(place, "token1")
+    claimed.commit(metadata(claimed_files), claimed_files)
+    claimed.remove("_metadata")
+    begun(place, "killed")
+    staging, files = begun(place, "token2")
+    staging.commit(metadata(files), files)
+    assert contents(place) == {"_metadata", *claimed_files, *files}
+
+
 @pytest.mark.parametrize("replaces", [False, True])
 def test_writes_that_become_complete_at_the_same_time(tmp_path: Path, replaces: bool) -> None:
     """One write wins or all fail. Failed writes leave nothing; the directory contains one complete savepoint."""
