@@ -86,6 +86,7 @@ class Staging:
     replaces: bool = False  # whether the directory may hold a savepoint: it stays until the commit replaces its ``_metadata``
     # a local directory for the files between the passes; ``None`` for the directory of the savepoint. Its owner removes it.
     scratch: str | None = None
+    makes_directory: bool = False  # whether the directory was made by this write, or by another one that is not over
 
     def __post_init__(self) -> None:
         if not _TOKEN.fullmatch(self.token):
@@ -103,6 +104,8 @@ class Staging:
         if not self.replaces and self.storage.exists(self._path(METADATA_FILE)):
             replacing = spelled("overwrite", True)
             raise OptionError(f"{self.directory} holds a savepoint already; write to another directory, or set {replacing}")
+        is_new = self.is_local and (not self.storage.is_directory(self.directory) or bool(self._of_others()))
+        object.__setattr__(self, "makes_directory", is_new)
         make_directory(self.storage, self.directory)
         try:
             self._put_mark(this_process() if owner is None else identity_of(owner))
@@ -228,20 +231,20 @@ class Staging:
             removal.result()
 
     def abort(self) -> None:
-        """Remove all files of this write, and a directory that is empty then; nothing if the write is, or may be, complete."""
+        """Remove all files of this write, and the directory that it has made; nothing if the write is, or may be, complete."""
         if self._is_complete() or self._is_in_doubt():
             return
         self.remove_all_but(())
         self._remove_empty_directory()
 
     def discard(self, name: str) -> None:
-        """Remove the file of a task that fails, and a directory that is empty then: an abort may have run before it was made."""
+        """Remove the file of a task that fails, and the directory: an abort may have run before the file was made."""
         self.remove(name)
         if not self.is_open():
             self._remove_empty_directory()
 
     def _remove_empty_directory(self) -> None:
-        if self.is_local:
+        if self.makes_directory:
             with suppress(OSError):  # there is something in it, or it is gone
                 os.rmdir(self.directory)
 

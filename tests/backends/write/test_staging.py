@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
 import time
 from collections.abc import Iterator
@@ -207,6 +208,24 @@ def test_a_late_task_does_not_take_the_directory_of_the_next_write(tmp_path: Pat
     assert removed == [True]
     staging.commit(metadata(files), files)
     assert contents(place) == {"_metadata", *files}
+
+
+@pytest.mark.parametrize("is_made_by_user", [False, True])
+def test_a_write_that_fails_removes_the_directory_only_if_a_write_has_made_it(tmp_path: Path, is_made_by_user: bool) -> None:
+    directory = tmp_path / "new"
+    if is_made_by_user:
+        directory.mkdir()
+        directory.chmod(0o2770)
+        permissions = directory.stat()
+    failed, files = begun((str(directory), Storage()), "token1")
+    in_task = pickle.loads(pickle.dumps(failed))
+    failed.abort()
+    assert directory.exists() == is_made_by_user
+    in_task.discard(*files)
+    in_task.abort()
+    assert directory.exists() == is_made_by_user
+    if is_made_by_user:
+        assert (directory.stat().st_ino, directory.stat().st_mode) == (permissions.st_ino, permissions.st_mode)
 
 
 def test_files_of_a_savepoint_that_a_job_has_claimed_stay(place: tuple[str, Storage]) -> None:
