@@ -234,7 +234,11 @@ class Staging:
         """Remove all files of this write, and the directory that it has made; nothing if the write is, or may be, complete."""
         if self._is_complete() or self._is_in_doubt():
             return
-        self.remove_all_but(())
+        sign = f"{self._mark}-part"  # if the storage fails meanwhile, it tells the next write that it may remove the files
+        with suppress(StateProcessorError):
+            self.open(sign).close()
+        self.remove_all_but([sign])
+        self.remove(sign)
         self._remove_empty_directory()
 
     def discard(self, name: str) -> None:
@@ -289,7 +293,7 @@ class Staging:
             self._check(entries, sizes)
             matches = list(without_none(_OF_A_WRITE.fullmatch(e.name) for e in entries))
             marks = [m[0] for m in matches if m["role"] == _MARK]
-            # files without a sign of their write belong to a savepoint, if there is no ``_metadata``: a job may have claimed it
+            # without ``_metadata``, files without a sign of their write stay: a job of Flink may have claimed their savepoint
             is_replacing = any(e.name == METADATA_FILE for e in entries)
             over = {m["token"] for m in matches if m["role"] or is_replacing}
             remaining = {m[0] for m in matches if m["token"] in over}

@@ -398,13 +398,13 @@ class SavepointBuild:
                 place = "is the source savepoint" if same else f"is inside the source savepoint {source.directory}"
                 raise OptionError(f"{staging.directory} {place}. A source savepoint is never changed; write to another directory")
             for stream in streams_in_files(source.metadata.operators) if replaced else ():
-                if Location.parse(stream.path).name.encode() in replaced:
-                    path = source.open(stream).path or ""
-                    if is_within(path, staging.directory):
-                        raise OptionError(
-                            f"{staging.directory} has {path}, which the source savepoint {source.directory} refers to; "
-                            "write to another directory"
-                        )
+                is_replaced = Location.parse(stream.path).name.encode() in replaced
+                path = source.open(stream).path if is_replaced else None
+                if path and is_within(path, staging.directory):
+                    raise OptionError(
+                        f"{staging.directory} has the file {path} of the source savepoint {source.directory}; "
+                        "write to another directory"
+                    )
         staging.prepare(owner)
 
     def first_pass(self, engine: Engine) -> RowsPass:

@@ -190,7 +190,7 @@ def test_a_claim_counts_as_long_as_its_write_commits(tmp_path: Path, monkeypatch
 
 
 def test_a_late_task_does_not_take_the_directory_of_the_next_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A task of a write that was given up removes the empty directory, which the next write has just made."""
+    """The next write has made the directory, and a task of a write that was given up removes it while it is empty."""
     place = (str(tmp_path / "new"), Storage())
     failed, failed_files = begun(place, "token1")
     failed.abort()

@@ -190,7 +190,7 @@ def test_a_savepoint_with_files_that_the_source_refers_to_is_not_replaced(tmp_pa
     writer.write(source, format="native", backend="rocksdb", share_files=True)
     before = sorted(old.iterdir())
     writer = sp.arrow.SavepointWriter.from_existing(source, allow_paths=[tmp_path])
-    with pytest.raises(sp.OptionError, match=f"which the source savepoint {source} refers to; write to another directory"):
+    with pytest.raises(sp.OptionError, match=f"of the source savepoint {source}; write to another directory"):
         writer.write(old, overwrite=True, **options)
     assert sorted(old.iterdir()) == before
     writer.write(tmp_path / "new", **options)
